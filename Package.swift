@@ -15,8 +15,11 @@ let settings: [SwiftSetting] = [
 let systemLibraries: [Target] =
   ["CCurl", "CDeflate", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CSodium", "CZeroMQ"]
   .map { .systemLibrary(name: $0, path: "Shared/\($0)") }
-  // Its headers lie in a folder of their own.
-  + [.systemLibrary(name: "CLibXML", path: "Shared/CLibXML", pkgConfig: "libxml-2.0")]
+  // Their headers lie in folders of their own.
+  + [
+    .systemLibrary(name: "CLibXML", path: "Shared/CLibXML", pkgConfig: "libxml-2.0"),
+    .systemLibrary(name: "CPostgreSQL", path: "Shared/CPostgreSQL", pkgConfig: "libpq"),
+  ]
 
 /// Settings of C targets. SwiftPM refuses unsafe flags in packages that others depend on by version.
 let cSettings: [CSetting] = [.enableWarning("all"), .enableWarning("extra"), .treatAllWarnings(as: .error)]
@@ -71,6 +74,7 @@ let layers: [Target] = [
   shared("SQLite", ["CSQLite"]),
   shared("HTTPClient", ["CCurl"]),
   shared("S3", ["XML", "Crypto"]),
+  shared("PostgreSQL", ["CPostgreSQL"]),
   shared("Assets", ["CLinux", "HTTPClient", "XML", "S3", "Records", "Crypto"]),
   shared(
     "RecordStore",
@@ -168,6 +172,8 @@ let testTargets: [Target] = [
   .target(
     name: "Sanitizers", path: "Tests/Sanitizers", exclude: ["run", "runtime.c", "check.swift", "suppressions"],
     swiftSettings: settings),
+  // Takes back what processes did not sync, as a power cut does.
+  .target(name: "PowerLoss", path: "Tests/PowerLoss", exclude: ["powerloss.c"], swiftSettings: settings),
   tests("Queues", ["Queues"]),
   tests("OptionWords", ["OptionWords"]),
   tests("JSON", ["JSON"]),
@@ -213,6 +219,8 @@ let testTargets: [Target] = [
     path: "Tests/RecordStoreTool", swiftSettings: settings),
   tests("S3", ["S3", "Crypto"]),
   tests("Assets", ["BucketServer", "Assets", "S3", "HTTPClient", "Records", "Crypto", "CLinux"]),
+  support("PrivateCluster", ["CuttingProxy"]),
+  tests("PostgreSQL", ["PostgreSQL", "PrivateCluster", "CuttingProxy"]),
   // SQLite's file system with injected faults.
   .target(
     name: "FaultyDisk", path: "Tests/FaultyDisk", cSettings: cSettings,
@@ -274,8 +282,11 @@ let testTargets: [Target] = [
     ]),
   tests("Style", []),
   tests(
-    "Processes", ["BucketServer", "SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"],
-    exclude: ["chaos", "earlier.tar.gz", "network.c", "powerloss.c"]),
+    "Processes",
+    [
+      "BucketServer", "PowerLoss", "SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux",
+    ],
+    exclude: ["chaos", "earlier.tar.gz", "network.c"]),
 ]
 
 /// Damages installations under load and checks that no data are lost; attacks installations and checks that nobody else
@@ -284,7 +295,8 @@ let chaos: [Target] = [
   .target(
     name: "Installations", dependencies: ["HTTPClient", "JSON"], path: "Tests/Installations", swiftSettings: settings),
   .executableTarget(
-    name: "aquifer-chaos", dependencies: ["Installations", "HTTPClient", "JSON", "CLinux"], path: "Tests/Chaos",
+    name: "aquifer-chaos", dependencies: ["Installations", "PowerLoss", "HTTPClient", "JSON", "CLinux"],
+    path: "Tests/Chaos",
     swiftSettings: settings),
   .testTarget(
     name: "ChaosTests", dependencies: ["aquifer-chaos", "Installations"], path: "Tests/ChaosChecker",
@@ -390,14 +402,20 @@ let clientTests: [Target] = [
   tests("MirrorWire", ["MirrorWire"]),
   // Saves until it is killed, and measures a store.
   .executableTarget(
-    name: "replica-tool", dependencies: ["AquiferClient", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaTool",
-    swiftSettings: settings),
-  tests("ReplicaStore", ["replica-tool", "FaultyDisk", "ReplicaStore", "MirrorWire", "SQLite"]),
+    name: "replica-tool", dependencies: ["AquiferClient", "ReplicaStore", "MirrorWire", "SQLite"],
+    path: "Tests/ReplicaTool", exclude: ["bench", "floors.json"], swiftSettings: settings),
+  tests(
+    "ReplicaStore",
+    ["replica-tool", "FaultyDisk", "PowerLoss", "Sanitizers", "ReplicaStore", "MirrorWire", "SQLite"]),
   // A client's process, which tests kill.
   .executableTarget(
     name: "client-peer", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaPeer",
     swiftSettings: settings),
-  tests("ReplicaSync", ["URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"]),
+  // A network that fails.
+  support("CuttingProxy", []),
+  tests(
+    "ReplicaSync",
+    ["CuttingProxy", "URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"]),
   tests("AquiferClient", ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"]),
   tests("ModelTypes", ["ModelTypes", "XCDataModel", "ObjectModel"], exclude: ["Golden"]),
   .testTarget(
@@ -415,7 +433,7 @@ let clientLayers: Set = [
 let targets: [Target] =
   if isClientOnly {
     layers.filter { clientLayers.contains($0.name) } + clients + modelTypes + [photos] + clientTests
-      + testTargets.filter { ["FaultyDisk", "StyleTests"].contains($0.name) }
+      + testTargets.filter { ["FaultyDisk", "PowerLoss", "Sanitizers", "StyleTests"].contains($0.name) }
   } else if isFuzzing {
     layers + services.filter { $0.name == "Gateway" } + [fuzzing]
   } else {

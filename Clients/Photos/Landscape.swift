@@ -34,7 +34,8 @@ struct Landscape {
     let light = Self.lights[number % Self.lights.count]
     let (x, y, radius) = (90 + random.next(300), 90 + random.next(110), 26 + random.next(22))
     var shapes = """
-      <defs><linearGradient id="s" x2="0" y2="1"><stop stop-color="\(light.sky.0)"/><stop offset="1" stop-color="\(light.sky.1)"/></linearGradient></defs>
+      <defs><linearGradient id="s" x2="0" y2="1"><stop stop-color="\(light.sky.0)"/><stop offset="1" \
+      stop-color="\(light.sky.1)"/></linearGradient></defs>
       <rect width="\(Self.width)" height="\(Self.height)" fill="url(#s)"/>
       <circle cx="\(x)" cy="\(y)" r="\(radius * 2)" fill="\(light.sun)" opacity=".25"/>
       <circle cx="\(x)" cy="\(y)" r="\(radius)" fill="\(light.sun)"/>

@@ -69,9 +69,8 @@ struct AdminCall: Hashable, Sendable {
     case .setUserQuota: self.init("PUT", admin + ["users", argument, "quota"], body: Self.quota(invocation))
     case .grantRole: self.init("POST", admin + ["roles"], body: Self.newRole(invocation))
     case .revokeRole:
-      self.init(
-        "DELETE",
-        admin + ["roles", container, environment, invocation.value("role") ?? "", invocation.value("user") ?? ""])
+      let place = Self.given(invocation, "container", "environment", "role", "user").map(\.1)
+      self.init("DELETE", admin + ["roles"] + place)
     case .listRoles: self.init("GET", admin + ["roles"], query: Self.given(invocation, "container"))
     case .createToken: self.init("POST", admin + ["tokens"], body: Self.newToken(invocation))
     case .listTokens: self.init("GET", admin + ["tokens"], query: Self.given(invocation, "container"))
@@ -254,7 +253,7 @@ struct AdminCall: Hashable, Sendable {
 
   private static func newRole(_ invocation: Invocation) -> [UInt8] {
     object { writer in
-      for key in ["container", "environment", "user", "role"] { writer.member(key, invocation.value(key) ?? "") }
+      for (key, value) in given(invocation, "container", "environment", "user", "role") { writer.member(key, value) }
     }
   }
 

@@ -52,7 +52,10 @@ enum CommandLineParser {
   static let globalOptions: [Command.Option] = [
     .optional(
       "server", "URL",
-      "the gateway (default $AQUIFER_SERVER or http://127.0.0.1:8080); AQUIFER_CERTIFICATE_AUTHORITY names a PEM file to trust"
+      """
+      the gateway (default $AQUIFER_SERVER or http://127.0.0.1:8080); AQUIFER_CERTIFICATE_AUTHORITY names a PEM file \
+      to trust
+      """
     ),
     .optional("operator-token", "T", "the operator token (default $AQUIFER_OPERATOR_TOKEN)"),
     .flag("json", "print exactly one JSON object"),

@@ -29,7 +29,9 @@ extension Command {
           "the quota of users without their own, for each private database, such as 500MB (default 0: no limit)"),
         .optional(
           "user-devices", "N",
-          "the number of one user's devices that may listen (default 256), and of their requests at a time (default 128)"
+          """
+          the number of one user's devices that may listen (default 256), and of their requests at a time (default 128)
+          """
         ),
         .optional(
           "encryption-key", "FILE",
@@ -45,10 +47,11 @@ extension Command {
       ] + PassedOption.table.map(\.option),
       summary: "Run all four services on this machine",
       discussion: """
-        Starts the share service, the workers, the notifier and the gateway as separate processes, restarts a process that dies, and stops them
-        all on Ctrl-C or SIGTERM. Prints their addresses, an operator token, and the next commands. The logs are in DIR/log. `source DIR/env` sets
-        the addresses and the operator token in a shell. The services read environment variables, too (AQUIFER_TRUSTED_PROXIES for
-        --trusted-proxies). An operator token in the environment replaces the one in DIR/operator-token; a message says so.
+        Starts the share service, the workers, the notifier and the gateway as separate processes, restarts a process
+        that dies, and stops them all on Ctrl-C or SIGTERM. Prints their addresses, an operator token, and the next
+        commands. The logs are in DIR/log. `source DIR/env` sets the addresses and the operator token in a shell. The
+        services read environment variables, too (AQUIFER_TRUSTED_PROXIES for --trusted-proxies). An operator token in
+        the environment replaces the one in DIR/operator-token; a message says so.
         """,
       examples: [
         "aquifer dev --data ./data",
@@ -70,8 +73,9 @@ extension Command {
       [.flag("unless-present", "change nothing if the file has a key")],
       summary: "Add a key for encrypted values",
       discussion: """
-        The processes use the new key after their next start. The earlier keys stay in the file, because they open the values that they sealed.
-        Give all workers and gateways the same file. Nobody can read the values without it: keep a copy apart from the data.
+        The processes use the new key after their next start. The earlier keys stay in the file, because they open the
+        values that they sealed. Give all workers and gateways the same file. Nobody can read the values without it:
+        keep a copy apart from the data.
         """,
       examples: ["aquifer encryption-key add /etc/aquifer/encryption-key"], action: .addEncryptionKey),
     Command(
@@ -86,8 +90,9 @@ extension Command {
       ],
       summary: "Make a process's key for the bus between machines",
       discussion: """
-        FILE holds a secret. Only its owner can read it, and it stays on its machine. The command prints the line that tells the other processes
-        whose key this is: every process's --bus-peers must have it. The processes read a new line within two seconds, without a restart.
+        FILE holds a secret. Only its owner can read it, and it stays on its machine. The command prints the line that
+        tells the other processes whose key this is: every process's --bus-peers must have it. The processes read a new
+        line within two seconds, without a restart.
         """,
       examples: [
         "aquifer bus-key add /etc/aquifer/worker-2.key --role worker --name worker-2 --peers /etc/aquifer/bus-peers"
@@ -150,11 +155,12 @@ extension Command {
       [.flag("yes", "delete; without it the command only lists what it would delete")],
       summary: "Delete a user and all of their data",
       discussion: """
-        These go at once: sign-ins, tokens, sessions, roles, and server keys that act as the user. The name and the e-mail address are free again.
-        These go shard after shard, even after a restart: the user's databases with records, assets, devices' stores, history and subscriptions.
-        The user's shares end for everybody, and the user leaves others' shares. Records that the user wrote into others' zones and into public
-        databases stay: they belong to others and to the app. The shards are searched once more a quarter of an hour later.
-        `user show` shows the progress, and forgets the name at the end. Earlier backups still have the data.
+        These go at once: sign-ins, tokens, sessions, roles, and server keys that act as the user. The name and the
+        e-mail address are free again. These go shard after shard, even after a restart: the user's databases with
+        records, assets, devices' stores, history and subscriptions. The user's shares end for everybody, and the user
+        leaves others' shares. Records that the user wrote into others' zones and into public databases stay: they
+        belong to others and to the app. The shards are searched once more a quarter of an hour later. `user show` shows
+        the progress, and forgets the name at the end. Earlier backups still have the data.
         """,
       examples: ["aquifer user delete alice", "aquifer user delete alice --yes"], action: .deleteUser),
     Command(
@@ -180,28 +186,46 @@ extension Command {
         Argument(
           name: "BYTES",
           explanation:
-            "the limit of each of the user's databases, such as 500MB, 1.5GB or 2GiB; 0: no limit; default: the workers' --user-quota"
+            """
+            the limit of each of the user's databases, such as 500MB, 1.5GB or 2GiB; 0: no limit; default: the \
+            workers' --user-quota
+            """
         ),
       ], summary: "Limit the bytes of a user's records and assets",
       discussion:
-        "Above the limit the server refuses saves that add bytes with QUOTA_EXCEEDED. It still takes deletions and saves that free bytes.",
+        """
+        Above the limit the server refuses saves that add bytes with QUOTA_EXCEEDED. It still takes deletions and \
+        saves that free bytes.
+        """,
       examples: ["aquifer user quota alice 10GB", "aquifer user quota alice default"], action: .call(.setUserQuota)),
     Command(
-      "role grant", [], [container, environment] + member, summary: "Give a user a custom role of the schema",
-      discussion: "CREATE ROLE declares the role, and GRANTs give its permissions: see `aquifer schema import`.",
+      "role grant", [], member, summary: "Give a user a role",
+      discussion: """
+        Of a schema's custom role name the environment; CREATE ROLE declares it, and GRANTs give its permissions (see
+        `aquifer schema import`). The role `operator`, without a container, lets the user do everything in the console;
+        the role `developer` of a container what concerns that app.
+        """,
       examples: [
-        "aquifer role grant --container iCloud.org.example.photos --environment production --user alice --role moderators"
+        """
+        aquifer role grant --container iCloud.org.example.photos --environment production --user alice --role moderators
+        """,
+        "aquifer role grant --container iCloud.org.example.photos --user dave --role developer",
+        "aquifer role grant --user carol --role operator",
       ],
       action: .call(.grantRole)),
     Command(
-      "role revoke", [], [container, environment] + member, summary: "Take a custom role from a user",
+      "role revoke", [], member, summary: "Take a role from a user",
       examples: [
-        "aquifer role revoke --container iCloud.org.example.photos --environment production --user alice --role moderators"
+        """
+        aquifer role revoke --container iCloud.org.example.photos --environment production --user alice --role \
+        moderators
+        """,
+        "aquifer role revoke --user carol --role operator",
       ],
       action: .call(.revokeRole)),
     Command(
       "role list", [], [.optional("container", "ID", "only in this container")],
-      summary: "List the users' custom roles",
+      summary: "List the users' roles",
       examples: ["aquifer role list", "aquifer role list --container iCloud.org.example.photos"],
       action: .call(.listRoles)),
     Command(
@@ -215,7 +239,10 @@ extension Command {
   ]
 
   static let member = [
-    Option.required("user", "NAME", "the user's name"), Option.required("role", "R", "the custom role"),
+    Option.optional("container", "ID", "the app's container; of an operator's role none"),
+    Option.optional("environment", "E", "development or production; only of a custom role"),
+    Option.required("user", "NAME", "the user's name"),
+    Option.required("role", "R", "operator, developer or a custom role"),
   ]
 
   static let apps: [Command] = [
@@ -231,7 +258,10 @@ extension Command {
       ],
       summary: "Set an app's name and address",
       discussion:
-        "The sign-in page and the share pages show the name and link to the address. Values that you do not give stay as they are.",
+        """
+        The sign-in page and the share pages show the name and link to the address. Values that you do not give stay \
+        as they are.
+        """,
       examples: [
         "aquifer container set iCloud.org.example.photos --display-name Photos --app-url https://photos.example.org"
       ],
@@ -251,7 +281,10 @@ extension Command {
         .repeated("allowed-origin", "O", "the origin of a web page that may use the token (default: any)"),
         .optional(
           "callback-url", "URL",
-          "the URL to which the sign-in page sends the browser with the token, for apps that do not open the page in a window of theirs"
+          """
+          the URL to which the sign-in page sends the browser with the token, for apps that do not open the page in a \
+          window of theirs
+          """
         ),
       ],
       summary: "Create an API token for an app",
@@ -299,9 +332,10 @@ extension Command {
         .flag("yes", "push to production, which takes the model at once and removes nothing later"),
       ] + trial, summary: "Make a container's schema fit a Core Data model",
       discussion: """
-        Prints the additions and their effect on stored values. A field that changes its type is refused without --change-types, because objects
-        with old values do not fit and become hidden. A field that the model no longer has keeps its values; a renamingIdentifier does not move
-        them. For production, try the model in development first and use `aquifer schema promote`.
+        Prints the additions and their effect on stored values. A field that changes its type is refused without
+        --change-types, because objects with old values do not fit and become hidden. A field that the model no longer
+        has keeps its values; a renamingIdentifier does not move them. For production, try the model in development
+        first and use `aquifer schema promote`.
         """,
       examples: [
         "aquifer model push Photos.xcdatamodeld --container iCloud.org.example.photos --environment development"
@@ -317,8 +351,9 @@ extension Command {
       "schema import", [Argument(name: "FILE", explanation: "a schema text")],
       [container, development, changeTypes] + trial, summary: "Replace the development schema",
       discussion: """
-        Prints the changes: + added, - removed, ~ another type with the number of records that have it, * a new index or grant. With --dry-run
-        it changes nothing. Production takes only additions. Values of removed fields stay in the records.
+        Prints the changes: + added, - removed, ~ another type with the number of records that have it, * a new index or
+        grant. With --dry-run it changes nothing. Production takes only additions. Values of removed fields stay in the
+        records.
         """,
       examples: ["aquifer schema import photos.ckdb --container iCloud.org.example.photos"],
       action: .call(.importSchema)),
@@ -330,7 +365,10 @@ extension Command {
       "schema reset", [], [container, .flag("yes", "drop them; without it the command only counts the records")],
       summary: "Drop the development schema and its records",
       discussion:
-        "Drops development's schema, models, rules, records, devices' stores and subscriptions; devices start again. Production does not change.",
+        """
+        Drops development's schema, models, rules, records, devices' stores and subscriptions; devices start again. \
+        Production does not change.
+        """,
       examples: [
         "aquifer schema reset --container iCloud.org.example.photos",
         "aquifer schema reset --container iCloud.org.example.photos --yes",
@@ -351,17 +389,21 @@ extension Command {
       [container, development, .flag("dry-run", "check the rules and change nothing")],
       summary: "Replace an environment's uniqueness rules",
       discussion: """
-        A rule says which attributes are unique and how the server treats duplicates. FILE has all rules of the environment, for all of its models:
-        {"unique":[{"entity":"Tag","attributes":["name"],"policy":"merge-lowest-uuid"}]}. A rule applies if a model has its entity and attributes.
-        merge-lowest-uuid  merges duplicates in a zone, old and new ones, into the record with the lowest name
-        reject             refuses a save that would make a duplicate with UNIQUE_FIELD_ERROR
+        A rule says which attributes are unique and how the server treats duplicates. FILE has all rules of the
+        environment, for all of its models:
+        {"unique":[{"entity":"Tag","attributes":["name"],"policy":"merge-lowest-uuid"}]}. A rule applies if a model has
+        its entity and attributes. merge-lowest-uuid  merges duplicates in a zone, old and new ones, into the record
+        with the lowest name reject             refuses a save that would make a duplicate with UNIQUE_FIELD_ERROR
         report             lists duplicates in `aquifer duplicates list`
         """, examples: ["aquifer rules import rules.json --container iCloud.org.example.photos"],
       action: .call(.importRules)),
     Command(
       "duplicates list", [], [onlyContainer], summary: "List objects that are duplicates by a rule",
       discussion:
-        "Shows the number of duplicates in each group, and some of their names. `merging` are duplicates that the server is about to remove.",
+        """
+        Shows the number of duplicates in each group, and some of their names. `merging` are duplicates that the \
+        server is about to remove.
+        """,
       examples: ["aquifer duplicates list"], action: .call(.listDuplicates)),
   ]
 }

@@ -20,7 +20,10 @@ struct HTTPSender: Sendable {
       switch security {
       case .untrusted:
         return
-          "Its certificate is not trusted. If it is your own, name it or its authority: AQUIFER_CERTIFICATE_AUTHORITY=FILE.pem"
+          """
+          Its certificate is not trusted. If it is your own, name it or its authority: \
+          AQUIFER_CERTIFICATE_AUTHORITY=FILE.pem
+          """
       case .badAuthorities: return "AQUIFER_CERTIFICATE_AUTHORITY must name a file of certificates in PEM"
       case .noTLS where server.hasPrefix("https://"):
         return "If it does not speak TLS, use http://\(server.dropFirst("https://".count)) (--server, AQUIFER_SERVER)"

@@ -8,10 +8,10 @@ extension Command {
     Command(
       "status", [], [watch], summary: "Show problems of the installation and their remedies",
       discussion: """
-        The first lines name each problem and its remedy, or say that all is well. The tables below have all processes and stores, problems first
-        and marked by an exclamation mark. `to export` counts saved transactions that are not mirrored yet, and `oldest` is the age of the first.
-        `held back` counts objects that can't be exported, `queue` writes that wait for a disk, `not open` shards that serve nobody.
-        docs/operating/OPERATING.md tells more.
+        The first lines name each problem and its remedy, or say that all is well. The tables below have all processes
+        and stores, problems first and marked by an exclamation mark. `to export` counts saved transactions that are not
+        mirrored yet, and `oldest` is the age of the first. `held back` counts objects that can't be exported, `queue`
+        writes that wait for a disk, `not open` shards that serve nobody. docs/operating/OPERATING.md tells more.
         """, examples: ["aquifer status", "aquifer status --watch", "aquifer --json status"], action: .call(.status)),
     Command(
       "workers", [], [watch], summary: "List the workers and their shards",
@@ -29,8 +29,9 @@ extension Command {
       ],
       summary: "Make workers accept data that they refuse",
       discussion: """
-        For shards and folders that are missing or older than before, when no newer copy exists. Workers then serve the data that they find, and
-        a shard without a file begins empty. First stop every process that still uses a folder with newer data.
+        For shards and folders that are missing or older than before, when no newer copy exists. Workers then serve the
+        data that they find, and a shard without a file begins empty. First stop every process that still uses a folder
+        with newer data.
         """, examples: ["aquifer shards accept 3", "aquifer shards accept all"], action: .call(.acceptData)),
     Command(
       "stores", [], [onlyContainer, watch], summary: "List the devices' stores, those with the most to export first",
@@ -54,7 +55,10 @@ extension Command {
       ],
       summary: "Explain an object's state in each of a user's stores",
       examples: [
-        "aquifer explain 0B1C2D3E-4F50-4678-9ABC-DEF012345678 --container iCloud.org.example.photos --environment production --user alice"
+        """
+        aquifer explain 0B1C2D3E-4F50-4678-9ABC-DEF012345678 --container iCloud.org.example.photos --environment \
+        production --user alice
+        """
       ],
       action: .call(.explain)),
     Command(
@@ -75,7 +79,11 @@ extension Command {
       "backup", [Argument(name: "DIR", explanation: "a folder that does not exist yet")],
       summary: "Back the installation up while it runs",
       discussion:
-        "The share service and the workers write the folder; all must see it under this path. On the installation's own file system, assets are hard links to its files. The backup has no encryption keys and no operator token: keep the key file elsewhere. If a shard can't be copied, the command names it, goes on, and exits with 3.",
+        """
+        The share service and the workers write the folder; all must see it under this path. On the installation's own \
+        file system, assets are hard links to its files. The backup has no encryption keys and no operator token: keep \
+        the key file elsewhere. If a shard can't be copied, the command names it, goes on, and exits with 3.
+        """,
       examples: ["aquifer backup /var/backups/aquifer"], action: .runJob(.backup)),
     Command(
       "restore", [Argument(name: "DIR", explanation: "a backup")],
@@ -86,7 +94,10 @@ extension Command {
         .flag("without-missing", "leave missing shards empty; their data are lost"),
       ], summary: "Restore a backup onto an empty data folder",
       discussion:
-        "Needs no server; no process may use the folders meanwhile. Clients must start again, because the backup may lack changes that they have seen.",
+        """
+        Needs no server; no process may use the folders meanwhile. Clients must start again, because the backup may \
+        lack changes that they have seen.
+        """,
       examples: ["aquifer restore /var/backups/aquifer --data ./data"], action: .restoreBackup),
     Command(
       "scrub", [],
@@ -96,7 +107,12 @@ extension Command {
       ],
       summary: "Check all stored data while the server runs",
       discussion:
-        "Checks the pages, indexes, checksums and counters of each shard. Prints the problems, and exits with 1 if there are any. Counts link records that lead nowhere: an object of theirs is missing, nothing that is held back will make it, and they are a day old. They only cost every new device their import. --mend-links deletes them, and every device imports the deletions.",
+        """
+        Checks the pages, indexes, checksums and counters of each shard. Prints the problems, and exits with 1 if \
+        there are any. Counts link records that lead nowhere: an object of theirs is missing, nothing that is held \
+        back will make it, and they are a day old. They only cost every new device their import. --mend-links deletes \
+        them, and every device imports the deletions.
+        """,
       examples: ["aquifer scrub", "aquifer scrub --assets", "aquifer scrub --mend-links"], action: .runJob(.scrub)),
   ]
 }

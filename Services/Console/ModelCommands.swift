@@ -43,7 +43,10 @@ extension Console {
     }
     guard !isMeant, code == ExitCode.done else { return code }
     terminal.problem(
-      "aquifer: Nothing changed. Production takes a model at once, for every device, and never removes a field. Try it in development and `aquifer schema promote --container \(invocation.value("container") ?? "")`, or say --yes"
+      """
+      aquifer: Nothing changed. Production takes a model at once, for every device, and never removes a field. Try it \
+      in development and `aquifer schema promote --container \(invocation.value("container") ?? "")`, or say --yes
+      """
     )
     return ExitCode.refused
   }

@@ -33,7 +33,10 @@ extension Console {
       }
       guard code == ExitCode.done else { return code }
       terminal.problem(
-        "aquifer: Nothing was dropped. Development of \(container) has \(held). To drop them with schema, models, rules and devices' stores: aquifer schema reset --container \(container) --yes"
+        """
+        aquifer: Nothing was dropped. Development of \(container) has \(held). To drop them with schema, models, rules \
+        and devices' stores: aquifer schema reset --container \(container) --yes
+        """
       )
       return ExitCode.refused
     }

@@ -11,7 +11,10 @@ extension Command {
         .optional("zone", "ZONE", "only in zones of this name"),
       ], summary: "List what users share with one another",
       discussion:
-        "Counts the participants of each share, those with access, and the requests for access. `aquifer share show` names them.",
+        """
+        Counts the participants of each share, those with access, and the requests for access. `aquifer share show` \
+        names them.
+        """,
       examples: ["aquifer share list", "aquifer share list --container iCloud.org.example.photos --owner alice"],
       action: .call(.listShares)),
     Command(
@@ -36,9 +39,15 @@ extension Command {
         .flag("yes", "stop it; everybody but the owner loses access"),
       ], summary: "Stop sharing a zone, or a hierarchy in it",
       discussion:
-        "Has the same effect as if the owner stops it: the owner keeps the records, and participants' devices forget them.",
+        """
+        Has the same effect as if the owner stops it: the owner keeps the records, and participants' devices forget \
+        them.
+        """,
       examples: [
-        "aquifer share stop --container iCloud.org.example.photos --environment production --owner alice --zone Trips --yes"
+        """
+        aquifer share stop --container iCloud.org.example.photos --environment production --owner alice --zone Trips \
+        --yes
+        """
       ], action: .call(.stopShare)),
   ]
 }

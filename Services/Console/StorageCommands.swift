@@ -23,7 +23,10 @@ extension Console {
       if terminal.now() - told >= Self.quietTime {
         told = terminal.now()
         terminal.problem(
-          "\(invocation.command.path[0]): \(answer?["done"]?.int64 ?? 0) of \(answer?["shards"]?.int64 ?? 0) shards, \(answer?["records"]?.int64 ?? 0) records"
+          """
+          \(invocation.command.path[0]): \(answer?["done"]?.int64 ?? 0) of \(answer?["shards"]?.int64 ?? 0) shards, \
+          \(answer?["records"]?.int64 ?? 0) records
+          """
         )
       }
       code = await send(AdminCall("GET", ["admin", "1", invocation.command.path[0]]), invocation, present: take)
@@ -33,7 +36,9 @@ extension Console {
     for problem in problems { terminal.problem("aquifer: \(problem)") }
     guard answer["state"]?.string == "done" else {
       terminal.problem(
-        "aquifer: the \(invocation.command.path[0]) failed: \(answer["reason"]?.string ?? "the server does not say why")"
+        """
+        aquifer: the \(invocation.command.path[0]) failed: \(answer["reason"]?.string ?? "the server does not say why")
+        """
       )
       return ExitCode.refused
     }
@@ -51,7 +56,10 @@ extension Console {
     tellJob(invocation, members, problemCount: problems.count)
     if !missing.isEmpty {
       terminal.problem(
-        "aquifer: the backup is PARTIAL: it lacks \(Units.count(Int64(missing.count), "shard")). Keep the previous backup: restore takes them from there"
+        """
+        aquifer: the backup is PARTIAL: it lacks \(Units.count(Int64(missing.count), "shard")). Keep the previous \
+        backup: restore takes them from there
+        """
       )
       return ExitCode.partial
     }
@@ -90,7 +98,10 @@ extension Console {
       let keys = Set(manifest.shards.flatMap(\.neededKeys)).sorted()
       if !keys.isEmpty {
         terminal.problem(
-          "restore: the encryption keys \(keys.joined(separator: ", ")) are needed to read encrypted values; no backup has them"
+          """
+          restore: the encryption keys \(keys.joined(separator: ", ")) are needed to read encrypted values; no backup \
+          has them
+          """
         )
       }
       tellJob(

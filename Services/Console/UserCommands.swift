@@ -29,7 +29,10 @@ extension Console {
       let recordName = answer["userRecordName"]?.string
     else { return show(body, invocation) }
     terminal.output(
-      "\(invocation.arguments[0]) (\(recordName)) is signed out everywhere, and the removal of their data has begun; `aquifer user show \(recordName)` shows the progress"
+      """
+      \(invocation.arguments[0]) (\(recordName)) is signed out everywhere, and the removal of their data has begun; \
+      `aquifer user show \(recordName)` shows the progress
+      """
     )
   }
 
@@ -40,10 +43,16 @@ extension Console {
     func count(_ key: String, _ noun: String) -> String { Units.count(answer[key]?.int64 ?? 0, noun) }
     let atLeast = answer["isPartial"]?.bool == true ? "at least " : ""
     let held =
-      "\(atLeast)\(Units.bytes(answer["bytes"]?.int64 ?? 0)) in \(count("records", "record")) of \(count("databases", "database"))"
+      """
+      \(atLeast)\(Units.bytes(answer["bytes"]?.int64 ?? 0)) in \(count("records", "record")) of \
+      \(count("databases", "database"))
+      """
     let zones = Units.count(Int64(answer["memberships"]?.count ?? 0), "zone")
     return
-      "\(held), \(count("shares", "share")) with \(count("sharedWith", "other")), access to \(zones) of others, \(count("tokens", "token")), \(count("sessions", "session")) and \(count("keys", "server key"))"
+      """
+      \(held), \(count("shares", "share")) with \(count("sharedWith", "other")), access to \(zones) of others, \
+      \(count("tokens", "token")), \(count("sessions", "session")) and \(count("keys", "server key"))
+      """
   }
 
   /// Options for which the server expects a record name, with the commands concerned; empty: all commands.

@@ -12,6 +12,7 @@ enum Need: Hashable, Sendable {
   case app
   /// A signed-in user.
   case user
+  /// An operator or a developer: the operator token, or a session of the console.
   case operatorToken
 }
 
@@ -24,8 +25,8 @@ extension Route.Target {
       .userLookup, .createPushToken, .registerPushToken,
       .assetTokens:
       .user
-    case .operatorCall, .operatorZone, .operatorUnshare: .operatorToken
-    case .assetUpload, .asset, .signIn, .sharePage, .welcome, .openAPI: .nothing
+    case .operatorCall, .operatorZone, .operatorUnshare, .operatorRecord, .operatorStore, .live: .operatorToken
+    case .assetUpload, .asset, .signIn, .sharePage, .consoleSession, .welcome, .openAPI: .nothing
     }
   }
 
@@ -123,12 +124,15 @@ enum Access {
     case .userToken:
       throw RecordError(
         .authenticationFailed,
-        need == .operatorToken ? "The operator token is not valid" : "The web auth token is not valid")
+        need == .operatorToken
+          ? "The operator token or the session is not valid" : "The web auth token is not valid")
     case nil: break
     }
     switch need {
     case .operatorToken:
-      guard reply.isOperator else { throw RecordError(.accessDenied, "This call needs an operator token") }
+      guard reply.isOperator || reply.member != nil else {
+        throw RecordError(.accessDenied, "This call needs an operator token")
+      }
     case .user:
       if reply.isOperator {
         throw RecordError(
@@ -139,6 +143,8 @@ enum Access {
       }
     case .app, .nothing: break
     }
-    return Caller(userRecordName: reply.userRecordName, isOperator: reply.isOperator, standing: reply.standing)
+    return Caller(
+      userRecordName: reply.userRecordName, isOperator: reply.isOperator, standing: reply.standing,
+      member: reply.isOperator ? .tokenHolder : reply.member)
   }
 }

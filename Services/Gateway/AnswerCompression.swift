@@ -56,7 +56,10 @@ final class GzipCompressor: @unchecked Sendable {
   /// The fastest level: level 6 makes a page a sixth smaller and takes three times as long.
   private static let level: Int32 = 1
 
-  private let pointer = libdeflate_alloc_compressor(level)
+  private let pointer: OpaquePointer?
+
+  /// - Parameter level: 1 (fast) to 12 (small).
+  init(level: Int32 = GzipCompressor.level) { pointer = libdeflate_alloc_compressor(level) }
 
   deinit { libdeflate_free_compressor(pointer) }
 

@@ -49,7 +49,8 @@ struct AssetDownloads: Sendable {
     {
       return HTTPResponse(status: 304, headers: headers)
     }
-    // The client repeats its range there. Another answer must not reuse the address, which expires sooner than this one.
+    // The client repeats its range there. Another answer must not reuse the address, which expires sooner than this
+    // one.
     if let address = content.address {
       return HTTPResponse(status: 302, headers: [("Location", address), ("Cache-Control", "no-store")])
     }

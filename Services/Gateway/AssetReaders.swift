@@ -24,19 +24,15 @@ extension Gateway {
     let request = DatabaseRequest(
       .record(reader.zoneName == nil ? .listZones : .lookUpZones), query: [:], database: database, scope: .shared,
       caller: Caller(userRecordName: reader.userRecordName), requestID: random.uuid(), baseURL: "")
-    let answer = try await forwarding.forward(request, body: body.bytes)
-    let zones: [JSONValue]
-    do {
-      zones = try JSONValue(parsing: answer.body)["zones"]?.elements ?? []
-    } catch {
-      throw RecordError(.internalError, "A worker's answer can't be read")
-    }
+    let answer = try await forwarding.forward(request.inParts, body: body.bytes)
     if answer.reply.status >= 500 {
       throw RecordError(
         .tryAgainLater, "The worker of the content's owner does not answer now",
         retryAfter: answer.reply.retryAfter ?? 1)
     }
-    guard zones.contains(where: { $0["serverErrorCode"] == nil }) else {
+    let isRefused = answer.reply.status != 200
+    let zones = isRefused ? [] : try AnswerParts(answer.body, contentType: answer.reply.contentType).parts
+    guard zones.contains(where: { $0.error == nil }) else {
       throw RecordError(.accessDenied, "The asset is no longer shared with the user whom the address belongs to")
     }
   }

@@ -24,7 +24,8 @@ struct AssetUploads: Sendable {
     var reserveByteCount: Int64 = 1_000_000_000
   }
 
-  /// Six syncs at a time keep a disk busy; more would only slow each other down. A bucket takes more requests at a time.
+  /// Six syncs at a time keep a disk busy; more would only slow each other down. A bucket takes more requests at a
+  /// time.
   private static let (diskWriterCount, bucketWriterCount) = (6, 24)
 
   /// nil: this gateway accepts no assets.

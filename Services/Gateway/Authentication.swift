@@ -95,7 +95,9 @@ extension Gateway {
       callbackURL: reply.callbackURL,
       expiry: wallClock.now + Self.signInTime, grant: reply.grant ?? "")
     return
-      "\(options.publicAddress.url(for: request))/signin?state=\(signIn.text(signedWith: try await secrets.signingKey()))"
+      """
+      \(options.publicAddress.url(for: request))/signin?state=\(signIn.text(signedWith: try await secrets.signingKey()))
+      """
   }
 
   /// The origin of the page that may receive the token; nil when there is none that a message can be addressed to.

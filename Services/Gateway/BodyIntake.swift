@@ -10,8 +10,8 @@ extension Route.Target {
   /// The longest body that a call can need. Unit: bytes.
   var bodyByteLimit: Int {
     switch self {
-    case .signIn, .sharePage: BodyIntake.smallByteCount
-    case .operatorCall, .operatorZone: Limit.requestByteCount
+    case .signIn, .sharePage, .consoleSession: BodyIntake.smallByteCount
+    case .operatorCall, .operatorZone, .operatorRecord(.modifyRecords): Limit.requestByteCount
     case .record(.modifyRecords), .record(.modifyZones), .record(.modifySubscriptions): Limit.requestByteCount
     // Saved objects, the model in a store's set-up, and a zone's lines.
     case .store(.saveTransactions), .store(.setUp), .store(.registerConsumer), .zone(.importLines):
@@ -34,6 +34,9 @@ extension Gateway {
     if let length = request.header("content-length").flatMap({ Int($0) }), length <= BodyIntake.smallByteCount {
       return .collect()
     }
+    let consoleCall = consoleSite == nil ? nil : request.consoleCall
+    let credentials = consoleCall == nil ? Credentials(of: request) : Credentials(ofConsole: request)
+    let request = consoleCall ?? request
     do throws(RecordError) {
       let match: RouteMatch
       switch table.outcome(of: request.method, request.pathSegments) {
@@ -44,7 +47,6 @@ extension Gateway {
       let target = match.route.target
       let limit = target.bodyByteLimit
       let address = try Address(match)
-      let credentials = Credentials(of: request)
       let need = target.need(in: address.scope)
       let question = try Access.question(
         need: need, takesServerKeys: target.takesServerKeys(in: address.scope), address: address,

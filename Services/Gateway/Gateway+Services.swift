@@ -40,7 +40,7 @@ extension Gateway {
         [self, asked = exchange.withoutPlace] () async throws(RecordError) in
         var exchange = asked
         guard let question = exchange.authentication?.question else { return }
-        try await check(question, Credentials(of: exchange.request), target.need(in: scope), &exchange)
+        try await check(question, exchange.credentials, target.need(in: scope), &exchange)
       }
     }
     if let subject = Self.waitingSubject(of: request), let wait = try Self.wait(request.query["wait"]) {
@@ -63,14 +63,18 @@ extension Gateway {
     }
     guard route.hasPossibleName else { throw Self.unknownPath }
     let isPublic = owner == DatabaseScope.public.rawValue
+    let act = try await begin(exchange, caller, in: container, isChange: route.method != "GET")
     let request = DatabaseRequest(
       route, query: Self.query(of: exchange.request),
       database: DatabaseID(
         container: container, environment: environment, owner: isPublic ? DatabaseID.publicOwner : owner),
-      scope: isPublic ? .public : .private, caller: Caller(userRecordName: nil, isOperator: true),
+      scope: isPublic ? .public : .private,
+      caller: Caller(userRecordName: nil, isOperator: true, member: caller.member),
       requestID: try Self.requestID(exchange, caller),
       baseURL: options.publicAddress.url(for: exchange.request))
-    return Self.response(try await forwarding.forward(request, body: exchange.request.body))
+    return try await carryOut(act) { () async throws(RecordError) in
+      Self.response(try await forwarding.forward(request, body: exchange.request.body))
+    }
   }
 
   /// `POST /admin/1/zone/{container}/{environment}/{owner}/{zone}/unshare`: deletes a share as its owner would. The
@@ -104,12 +108,16 @@ extension Gateway {
     writer.member("zoneName", match.names[1])
     writer.endObject()
     writer.endObject()
+    let act = try await begin(exchange, caller, in: container, isChange: true)
     let request = DatabaseRequest(
       .record(.modifyRecords), query: [:],
       database: DatabaseID(container: container, environment: environment, owner: match.names[0]), scope: .private,
-      caller: Caller(userRecordName: match.names[0]), requestID: try Self.requestID(exchange, caller),
-      baseURL: options.publicAddress.url(for: exchange.request))
-    return Self.response(try await forwarding.forward(request, body: writer.bytes))
+      caller: Caller(userRecordName: match.names[0], member: caller.member),
+      requestID: try Self.requestID(exchange, caller), baseURL: options.publicAddress.url(for: exchange.request))
+    let operations = writer.bytes
+    return try await carryOut(act) { () async throws(RecordError) in
+      Self.response(try await forwarding.forward(request, body: operations))
+    }
   }
 
   private static func response(_ answer: Answer<DatabaseRequest.Reply>) -> HTTPResponse {
@@ -128,13 +136,16 @@ extension Gateway {
   }
 
   /// Calls that operators look at in trouble. They fail sooner than clients' calls.
-  private static let views: Set<String> = ["status", "workers", "shards", "stores", "zones", "events", "quarantine"]
+  private static let views: Set<String> = [
+    "status", "workers", "shards", "stores", "zones", "events", "quarantine", "sample", "history", "logs",
+  ]
   private static let viewLimit = Duration.seconds(4)
 
-  func operatorCall(_ exchange: IncomingRequest) async throws(RecordError) -> HTTPResponse {
+  func operatorCall(_ exchange: IncomingRequest, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
     let request = exchange.request
     let message = OperatorRequest(
-      method: request.method.rawValue, path: request.pathSegments, query: Self.query(of: request))
+      method: request.method.rawValue, path: request.pathSegments, query: Self.query(of: request),
+      member: caller.member)
     let answer: Answer<OperatorRequest.Reply>
     if Self.views.contains(message.path.last ?? ""), message.method == "GET" {
       do throws(RecordError) {
@@ -143,7 +154,10 @@ extension Gateway {
         guard error.code == .tryAgainLater else { throw error }
         throw RecordError(
           .tryAgainLater,
-          "The share service does not answer. Saves and imports of known users go on with the last cluster map. Check aquifer-share and its log",
+          """
+          The share service does not answer. Saves and imports of known users go on with the last cluster map. Check \
+          aquifer-share and its log
+          """,
           retryAfter: error.retryAfter)
       }
     } else {
@@ -169,7 +183,8 @@ extension Gateway {
     guard HTTPRequest.isTraceID(own) else {
       throw RecordError(.badRequest, "X-Request-ID has 1 to 128 printable characters without spaces")
     }
-    return (caller.userRecordName ?? "-") + ":" + own
+    // A call of the staff never repeats one of the user whose data it concerns.
+    return (caller.member == nil ? caller.userRecordName ?? "-" : "-") + ":" + own
   }
 
   /// A name for an object that the client lets the server name: the same in every repetition of a request, otherwise

@@ -44,6 +44,11 @@ struct Gateway: HTTPHandler {
   private let compression: AnswerCompression
   private let requestLog: RequestLog
   let table = RouteTable()
+  /// The console's pages; nil: this server has no console.
+  var consoleSite: ConsoleSite?
+  /// True for a server that serves nothing but the console.
+  var isConsoleOnly = false
+  let live: LiveFeed
 
   /// - Parameters:
   ///   - bus: the bus that has the handlers of `state`.
@@ -72,6 +77,7 @@ struct Gateway: HTTPHandler {
     places = RequestPlaces(options.places)
     parts = PartBudget(options.parts)
     compression = AnswerCompression(metrics)
+    live = LiveFeed(share: share, timing: state.timing)
   }
 
   func respond(to request: HTTPRequest) async -> HTTPResponse {
@@ -94,7 +100,9 @@ struct Gateway: HTTPHandler {
     }
     response.headers.append(("X-Apple-Request-UUID", exchange.traceID))
     response.party = exchange.party
-    if !exchange.isPage {
+    if exchange.isConsole {
+      response.headers += ConsoleSite.protection
+    } else if !exchange.isPage {
       response.headers += CORS.headers(origin: request.header("origin"), allowed: exchange.allowedOrigins)
     }
     if (200..<300).contains(response.status), let successor = await successor(exchange) {
@@ -150,6 +158,7 @@ struct Gateway: HTTPHandler {
   }
 
   private func answer(_ exchange: inout IncomingRequest) async throws(RecordError) -> HTTPResponse {
+    if let answer = try await enterConsole(&exchange) { return answer }
     let request = exchange.request
     let match: RouteMatch
     switch table.outcome(of: request.method, request.pathSegments) {
@@ -164,7 +173,7 @@ struct Gateway: HTTPHandler {
     let address = try Address(match)
     exchange.isPage = match.route.target == .signIn || match.route.target == .sharePage
     let need = match.route.target.need(in: address.scope)
-    let credentials = Credentials(of: request)
+    let credentials = exchange.credentials
     let question = try Access.question(
       need: need, takesServerKeys: match.route.target.takesServerKeys(in: address.scope), address: address,
       credentials: credentials)
@@ -190,9 +199,12 @@ struct Gateway: HTTPHandler {
     case .acceptShares: return try await resolve(exchange, .accept, address, caller)
     case .declineShares: return try await resolve(exchange, .decline, address, caller)
     case .requestShareAccess: return try await resolve(exchange, .requestAccess, address, caller)
-    case .operatorCall: return try await operatorCall(exchange)
+    case .operatorCall: return try await operatorCall(exchange, caller)
     case .operatorZone: return try await operatorZone(exchange, match, address, caller)
     case .operatorUnshare: return try await unshare(exchange, match, address, caller)
+    case .operatorRecord, .operatorStore: return try await operatorDatabase(exchange, match, address, caller)
+    case .live: return try await live(exchange, caller)
+    case .consoleSession: return try await consoleSession(exchange)
     case .userCaller: return Self.json(UserAnswer.caller(try await People(share: share).user(user)))
     case .userCurrent: return Self.json(UserAnswer.current(try await People(share: share).user(user)))
     case .userDiscovery: return Self.json(try await People(share: share).discover(request, caller: user))
@@ -215,47 +227,5 @@ struct Gateway: HTTPHandler {
 
   static func json(_ bytes: [UInt8]) -> HTTPResponse {
     HTTPResponse(status: 200, headers: [ErrorAnswer.jsonHeader], body: .bytes(bytes))
-  }
-}
-
-/// The facts about a request that is being answered.
-struct IncomingRequest: Sendable {
-  let request: HTTPRequest
-  /// Drawn by the gateway, so it is unique. The directory recognises repetitions of a request by it.
-  let uuid: String
-  /// The identifier in logs and in the answer: the client's, if it sent one.
-  let traceID: String
-  /// The route's pattern, a label of metrics.
-  var route = GatewayMetrics.unknownRoute
-  /// The origins that the API token allows, once they are known.
-  var allowedOrigins: [String] = []
-  /// The value of the `Allow` header of a 405 answer.
-  var allowedMethods: String?
-  /// The question to the directory and its answer, once it is known.
-  var authentication: (question: Authenticator.Question, reply: Authenticate.Reply)?
-  /// True for HTML pages: scripts of other pages get no CORS headers for them.
-  var isPage = false
-  /// The request's place among those under way, once its caller is known.
-  var place: RequestPlaces.Place?
-  /// The party whose memory budget pays for the answer; nil: the sender's address pays.
-  var party: String?
-
-  init(request: HTTPRequest, uuid: String, traceID: String) {
-    self.request = request
-    self.uuid = uuid
-    self.traceID = traceID
-  }
-
-  /// A copy for streams that check credentials again later, and must not keep the request's place.
-  var withoutPlace: IncomingRequest {
-    var exchange = self
-    exchange.place = nil
-    return exchange
-  }
-
-  var isMirror: Bool { Self.isMirror(request) }
-
-  static func isMirror(_ request: HTTPRequest) -> Bool {
-    request.pathSegments.first == "mirror" || request.pathSegments.first == "admin"
   }
 }

@@ -36,6 +36,31 @@ final class GatewayMetrics: Sendable {
     compressible = metrics.counters(
       "http_compressible_answers_total", "Answers whose clients accept gzip: compressed, or plain without a free lane.",
       labels: ["outcome"])
+    metrics.recent.add { [requests, durations] in Self.figures(requests, durations) }
+  }
+
+  /// Requests, their times by plane, and errors by status.
+  private static func figures(_ requests: Family<Counter>, _ durations: Family<Histogram>) -> [Figure] {
+    var totals = ["": 0.0, "record_": 0, "object_": 0, "other_": 0]
+    var errors: [String: Double] = [:]
+    for (values, count) in requests.counts {
+      for plane in ["", plane(of: values[0])] { totals[plane, default: 0] += Double(count) }
+      if values[1] >= "400" { errors[values[1], default: 0] += Double(count) }
+    }
+    var times: [String: Metrics.Buckets] = [:]
+    for (values, buckets) in durations.buckets {
+      for plane in ["", plane(of: values[0])] { times[plane] = times[plane]?.adding(buckets) ?? buckets }
+    }
+    return totals.map { .total("\($0.key)requests", $0.value) } + times.map { .times("\($0.key)latency", $0.value) }
+      + errors.map { .total("errors_\($0.key)", $0.value) }
+  }
+
+  private static func plane(of route: String) -> String {
+    switch route.split(separator: "/").first {
+    case "database": "record_"
+    case "mirror": "object_"
+    default: "other_"
+    }
   }
 
   func countThrottled(by kind: String) { throttled[kind].increment() }

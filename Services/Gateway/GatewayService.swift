@@ -13,67 +13,6 @@ public struct GatewayService: Service {
   /// Part of the time that the process has to stop.
   private static let drainLimit: Duration = .seconds(8)
 
-  public static let options: [Option] =
-    [
-      Option("http", .address, default: "127.0.0.1:8080", help: "The address where the gateway serves clients."),
-      Option(
-        "public-url", .url,
-        help:
-          "The gateway's URL for clients, if it differs from the address it listens on: behind a proxy, in a container."
-      ),
-      Option(
-        "notifier-url", .url, default: "http://127.0.0.1:8081",
-        help: "The notifier's URL for clients, for the addresses of web couriers."),
-      EncryptionKeys.option,
-      Option(
-        "asset-limit", .integer(1...10_000), default: "50",
-        help: "The largest asset that the gateway takes, in megabytes (of 1,000,000 bytes)."),
-      Option(
-        "user-uploads", .integer(1...512), default: "16",
-        help: "The limit of one user's uploads under way; the gateway answers more with THROTTLED."),
-      Option(
-        "user-upload-limit", .integer(0...1_000_000_000), default: "10000",
-        help: "Megabytes that one user may upload in a day, the time that content waits for its record. 0: no limit."),
-      Option(
-        "upload-reserve", .integer(0...1_000_000_000), default: "1000",
-        help:
-          "Megabytes of the assets' file system that uploads leave free; with less free, the gateway refuses uploads (TRY_AGAIN_LATER). 0: none."
-      ),
-      Option(
-        "user-requests", .integer(0...1_000_000), default: "64",
-        help: "The limit of one user's requests under way; the gateway answers more with THROTTLED. 0: no limit."
-      ),
-      Option(
-        "user-waits", .integer(0...1_000_000), default: "128",
-        help:
-          "The limit of one user's requests that wait for changes (wait=, event streams); the gateway answers more with THROTTLED. 0: no limit."
-      ),
-      Option(
-        "container-requests", .integer(0...1_000_000), default: "1024",
-        help:
-          "The limit of one container's requests under way; the gateway answers more with THROTTLED. The last quarter is for users with fewer than four. 0: no limit."
-      ),
-      Option(
-        "request-deadline", .seconds(0.1...300), default: "10",
-        help: "The longest time that the gateway repeats a request before it answers TRY_AGAIN_LATER."),
-      Option(
-        "rate-limit", .integer(0...1_000_000), default: "0",
-        help:
-          "The limit of requests a second for one credential (API and user token, server key; for one address, of tries to sign in); the gateway answers more with THROTTLED. 0: no limit."
-      ),
-      Option(
-        "rate-burst", .integer(1...10_000_000),
-        help: "The limit of such requests at once after a pause (default: the requests of ten seconds)."),
-    ]
-    + AssetPlace.options(
-      help:
-        "The place of assets. A folder is the workers' <data>/assets, on their file system, and the gateway runs as their user, to write it. A bucket is the workers', too. Without the option the gateway neither takes nor serves assets."
-    ) + ClientListening.options
-
-  public static let examples = [
-    "aquifer-gateway --http 0.0.0.0:8080 --share ipc:///run/aquifer/share.sock --assets /data/assets"
-  ]
-
   /// How long the start waits for the data folder. Then the gateway starts without it, since most calls need no folder.
   private static let folderPatience = Duration.seconds(2)
 
@@ -81,6 +20,8 @@ public struct GatewayService: Service {
   private let folders: DataFolders
   private let claiming: Task<Void, Never>
   private let server: HTTPServer
+  /// The console's own server; nil: the clients' server has the console, if any has it.
+  private let consoleServer: HTTPServer?
 
   /// Makes the parts. The service starts once the bus runs.
   /// - Throws: `ExitError` when the key file can't be used.
@@ -108,7 +49,8 @@ public struct GatewayService: Service {
       metrics: context.metrics)
     return { bus in
       let publicAddress = PublicAddress(configured: context.options.url("public-url"))
-      let gateway = Self.gateway(context, state, metrics, uploads, publicAddress, store, bus)
+      var gateway = Self.gateway(context, state, metrics, uploads, publicAddress, store, bus)
+      if let folder = context.options.text("console") { gateway.consoleSite = try await ConsoleSite(folder: folder) }
       let claiming: Task<Void, Never> = Task { [secrets = gateway.secrets] in
         // Dropped because only a stopping gateway ends the attempts, and it needs no folder any more.
         try? await folders.claim(on: bus) { InstallationID(signingKey: try await secrets.signingKey()) }
@@ -149,11 +91,16 @@ public struct GatewayService: Service {
     self.folders = folders
     self.claiming = claiming
     let configuration = try ClientListening.configuration(context)
-    do throws(HTTPServer.StartError) {
-      server = try HTTPServer(configuration: configuration, handler: gateway)
-    } catch {
-      throw ExitError(.configuration, "--http: \(error.description)")
+    let (clients, console) = gateway.doors(consolePort: context.options.integer("console-port"))
+    server = try Self.server(configuration, clients, option: "--http")
+    consoleServer = try console.map { console throws(ExitError) in
+      var configuration = configuration
+      configuration.port = console.port
+      return try Self.server(configuration, console.gateway, option: "--console-port")
     }
+    consoleURL =
+      gateway.consoleSite == nil
+      ? nil : ClientListening.url(configuration, port: (consoleServer ?? server).port) + "/console/"
     context.metrics.collect("rate_limit_buckets", "Credentials and addresses with a count of requests.") {
       [limiter = gateway.limiter] in
       [Metrics.Sample(Double(limiter.count))]
@@ -168,11 +115,28 @@ public struct GatewayService: Service {
         Metrics.Sample(Double(counts.held), labels: [("state", "held")]),
       ]
     }
+    context.metrics.recent.add { [places = gateway.places, weak server] in
+      let counts = places.counts
+      return [
+        .value("requests_under_way", Double(counts.underWay)), .value("requests_held", Double(counts.held)),
+        .value("connections", Double(server?.connectionCount ?? 0)),
+      ]
+    }
     Self.addParts(of: gateway.parts, to: context.metrics)
     context.metrics.addClients(of: server)
     context.log.connectionLimit(of: server, wanted: configuration.connectionLimit)
     listeningURL = ClientListening.url(configuration, port: server.port)
     publicAddress.listens(at: listeningURL)
+  }
+
+  private static func server(_ configuration: HTTPServer.Configuration, _ handler: Gateway, option: String)
+    throws(ExitError) -> HTTPServer
+  {
+    do throws(HTTPServer.StartError) {
+      return try HTTPServer(configuration: configuration, handler: handler)
+    } catch {
+      throw ExitError(.configuration, "\(option): \(error.description)")
+    }
   }
 
   private static func addParts(of parts: PartBudget, to metrics: Metrics) {
@@ -190,33 +154,14 @@ public struct GatewayService: Service {
     }
   }
 
-  private static func uploadLimits(_ options: Options) -> AssetUploads.Limits {
-    var limits = AssetUploads.Limits()
-    if let count = options.integer("user-uploads") { limits.book.countPerUser = count }
-    if let count = options.integer("user-upload-limit") {
-      limits.book.byteCountPerUser = count == 0 ? nil : Int64(count) * 1_000_000
-    }
-    if let count = options.integer("upload-reserve") { limits.reserveByteCount = Int64(count) * 1_000_000 }
-    return limits
-  }
-
-  private static func placeLimits(_ options: Options) -> PlaceBook.Limits {
-    var limits = PlaceBook.Limits()
-    if let count = options.integer("user-requests") { limits.perUser = count == 0 ? nil : count }
-    if let count = options.integer("user-waits") { limits.heldPerUser = count == 0 ? nil : count }
-    if let count = options.integer("container-requests") { limits.perContainer = count == 0 ? nil : count }
-    return limits
-  }
-
-  /// nil without a limit.
-  private static func rate(_ options: Options) -> TokenBucket.Rate? {
-    guard let limit = options.integer("rate-limit"), limit > 0 else { return nil }
-    return TokenBucket.Rate(perSecond: limit, burst: options.integer("rate-burst") ?? limit * 10)
-  }
-
   private let listeningURL: String
+  private let consoleURL: String?
 
-  public var addresses: [String: String] { ["http": listeningURL] }
+  public var addresses: [String: String] {
+    var addresses = ["http": listeningURL]
+    addresses["console"] = consoleURL
+    return addresses
+  }
 
   public var checks: [HealthCheck] {
     [
@@ -229,11 +174,26 @@ public struct GatewayService: Service {
   /// Answers held polls, then finishes the requests under way.
   public func drain() async {
     await gateway.state.waiters.close()
+    async let console: Void? = consoleServer?.drain(within: Self.drainLimit)
     await server.drain(within: Self.drainLimit)
+    await console
   }
 
   public func close() async {
     claiming.cancel()
     server.stop()
+    consoleServer?.stop()
+  }
+}
+
+extension Gateway {
+  /// The gateway as its servers show it.
+  /// - Parameter consolePort: the port of the console's own server; nil: the clients' server has the console.
+  fileprivate func doors(consolePort: Int?) -> (clients: Gateway, console: (gateway: Gateway, port: UInt16)?) {
+    guard let port = consolePort.flatMap(UInt16.init(exactly:)), consoleSite != nil else { return (self, nil) }
+    var (clients, console) = (self, self)
+    clients.consoleSite = nil
+    console.isConsoleOnly = true
+    return (clients, (console, port))
   }
 }

@@ -114,9 +114,10 @@ extension Gateway {
   func place(for caller: Caller, _ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address)
     throws(RecordError) -> RequestPlaces.Place?
   {
-    guard !caller.isOperator, let container = address.container else { return nil }
+    guard caller.member?.role != .operator, let container = address.container else { return nil }
     let name =
-      caller.userRecordName ?? "\(exchange.authentication?.question.apiToken ?? "") \(exchange.request.remoteAddress)"
+      caller.userRecordName ?? caller.member.map { "developer \($0.name)" }
+      ?? "\(exchange.authentication?.question.apiToken ?? "") \(exchange.request.remoteAddress)"
     switch places.take(Requester(container: container, name: name), isHeld: Self.isHeld(exchange.request, match)) {
     case .success(let place): return place
     case .failure(let error):
@@ -127,7 +128,7 @@ extension Gateway {
 
   /// True when the client asks to wait for an event: such a request costs next to nothing most of the time.
   private static func isHeld(_ request: HTTPRequest, _ match: RouteMatch) -> Bool {
-    guard case .store = match.route.target, request.method == .get else { return false }
+    guard case .store? = match.databaseRoute, request.method == .get else { return false }
     return wantsStream(request) || request.query("wait").map { $0 != "0" } ?? false
   }
 

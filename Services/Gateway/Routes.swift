@@ -16,6 +16,12 @@ package struct Route: Sendable {
     case operatorZone(ZoneRoute)
     /// Ends a share for an operator.
     case operatorUnshare
+    /// A call of either plane on a user's data, for operators.
+    case operatorRecord(RecordRoute), operatorStore(StoreRoute)
+    /// The processes' figures as a stream, for operators.
+    case live
+    /// A session of the console.
+    case consoleSession
     /// Users, answered from the directory.
     case userCaller, userCurrent, userDiscovery, userLookup
     case createPushToken, registerPushToken
@@ -80,6 +86,8 @@ package struct RouteMatch: Sendable {
     case .store(let call): .store(call, of: names[0], item: names.count > 1 ? names[1] : "")
     case .zone(let call): .zone(call, of: names[0])
     case .operatorZone(let call): .zone(call, of: names[1])
+    case .operatorRecord(let call): .record(call)
+    case .operatorStore(let call): .store(call, of: names[1], item: names.count > 2 ? names[2] : "")
     default: nil
     }
   }
@@ -145,13 +153,18 @@ extension RouteTable {
   private static let store = "\(mirror)/{database}/stores/{id}"
   private static let zone = "\(mirror)/{database}/zones/{zone}"
   private static let operatorZone = "/admin/1/zone/{container}/{environment}/{owner}/{zone}"
+  /// In front of a call of either plane, for a user's data.
+  private static let user = "/admin/1/as/{user}"
 
   /// Operators' calls on zones stand before their other calls, which match any path.
   package static let routes: [Route] =
     RecordRoute.allCases.map { Route($0, under: database, .record($0)) }
     + StoreRoute.allCases.map { Route($0, under: store, .store($0)) }
     + ZoneRoute.allCases.filter { $0 != .end }.map { Route($0, under: zone, .zone($0)) }
-    + ZoneRoute.allCases.map { Route($0, under: operatorZone, .operatorZone($0)) } + shareRoutes + userRoutes
+    + ZoneRoute.allCases.map { Route($0, under: operatorZone, .operatorZone($0)) }
+    + RecordRoute.allCases.filter(\.isForStaff).map { Route($0, under: user + database, .operatorRecord($0)) }
+    + StoreRoute.allCases.filter(\.isForStaff).map { Route($0, under: user + store, .operatorStore($0)) } + shareRoutes
+    + userRoutes
     + pushTokenRoutes + operatorRoutes + [
       Route([.post], "\(database)/assets/upload", .assetTokens),
       Route([.post], "/assets/1/upload/{token}", .assetUpload),
@@ -159,6 +172,7 @@ extension RouteTable {
       Route([.get], "/", .welcome),
       Route([.get], "/openapi.json", .openAPI),
       Route([.get, .post], "/signin", .signIn),
+      Route([.get, .post, .delete], "/console/session", .consoleSession),
       Route([.get, .post], "/share/{shortGUID}", .sharePage),
     ]
 
@@ -189,6 +203,7 @@ extension RouteTable {
 
   private static let operatorRoutes: [Route] = [
     Route([.post], "\(operatorZone)/unshare", .operatorUnshare),
+    Route([.get], "/admin/1/live", .live),
     Route([.put], "\(mirror)/model", .operatorCall),
     Route([.get, .put], "\(mirror)/schema", .operatorCall),
     Route([.post], "\(mirror)/schema/promote", .operatorCall),

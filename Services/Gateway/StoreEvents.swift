@@ -2,7 +2,6 @@
 
 import Authentication
 import HTTPServer
-import JSON
 import Records
 import ServiceBus
 import ServiceKit
@@ -36,7 +35,7 @@ extension Gateway {
     guard await !state.waiters.isFull else {
       throw RecordError(.throttled, "Too many requests wait for changes", retryAfter: 5)
     }
-    await events.begin(with: first.body)
+    try await events.begin(with: first)
     return HTTPResponse(
       status: 200,
       headers: [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")],
@@ -81,11 +80,12 @@ actor StoreEvents {
     var query = original.query
     query["after"] = after
     query["wait"] = "60"
-    return original.asking(query)
+    return original.asking(query).inParts
   }
 
-  func begin(with page: [UInt8]) {
-    waiting = EventStreamText.greeting + (take(page) ?? [])
+  /// - Throws: when the answer is no page of events.
+  func begin(with answer: Answer<DatabaseRequest.Reply>) throws(RecordError) {
+    waiting = EventStreamText.greeting + (try take(answer))
   }
 
   /// The next piece; nil at the end.
@@ -107,7 +107,8 @@ actor StoreEvents {
       if await forwarding.waiters.isClosed { return await finished() }
       try await recheck()
       let answer = try await forwarding.forward(request(after: text.last), body: [])
-      guard answer.reply.status == 200, let piece = take(answer.body) else { return await finished() }
+      guard answer.reply.status == 200 else { return await finished() }
+      let piece = try take(answer)
       return piece.isEmpty ? EventStreamText.heartbeat : piece
     } catch {
       // The worker or the directory is away: the stream goes on and looks again later.
@@ -130,11 +131,9 @@ actor StoreEvents {
     return nil
   }
 
-  /// nil for an answer that is no page of events.
-  private func take(_ page: [UInt8]) -> [UInt8]? {
-    // Dropped because the worker's answers are JSON; any other answer ends the stream.
-    guard let page = try? JSONValue(parsing: page), page["events"]?.kind == .array else { return nil }
-    moreComing = page["moreComing"]?.bool == true
+  private func take(_ answer: Answer<DatabaseRequest.Reply>) throws(RecordError) -> [UInt8] {
+    let page = try StoreEventPage(answer.body, contentType: answer.reply.contentType)
+    moreComing = page.moreComing
     return text.pieces(of: page)
   }
 }
@@ -151,19 +150,16 @@ struct EventStreamText {
   private var begun: [String] = []
   private static let begunLimit = 100
 
-  mutating func pieces(of page: JSONValue) -> [UInt8] {
-    let events = page["events"]?.elements ?? []
+  mutating func pieces(of page: StoreEventPage) -> [UInt8] {
     var bytes: [UInt8] = []
-    for (index, event) in events.enumerated() {
-      let identifier = event["identifier"]?.string ?? ""
-      let wasBegun = begun.contains(identifier)
-      let hasEnded = event["endDate"]?.isNull == false
-      if hasEnded, !wasBegun { append(Self.start(of: event), id: nil, to: &bytes) }
-      begun.removeAll { $0 == identifier }
-      if !hasEnded { begun = begun.suffix(Self.begunLimit - 1) + [identifier] }
-      append(Self.text(event), id: index == events.count - 1 ? page["lastEvent"]?.string : nil, to: &bytes)
+    for (index, event) in page.events.enumerated() {
+      let wasBegun = begun.contains(event.identifier)
+      if event.ended != nil, !wasBegun { append(event.begun, id: nil, to: &bytes) }
+      begun.removeAll { $0 == event.identifier }
+      if event.ended == nil { begun = begun.suffix(Self.begunLimit - 1) + [event.identifier] }
+      append(event.ended ?? event.begun, id: index == page.events.count - 1 ? page.lastEvent : nil, to: &bytes)
     }
-    last = page["lastEvent"]?.string ?? last
+    last = page.lastEvent
     return bytes
   }
 
@@ -172,32 +168,6 @@ struct EventStreamText {
     bytes += "data: ".utf8
     bytes += data
     bytes += "\n\n".utf8
-  }
-
-  private static func text(_ event: JSONValue) -> [UInt8] {
-    var writer = JSONWriter()
-    writer.value(event)
-    return writer.bytes
-  }
-
-  /// The event as it was posted when it began: without an end and an error.
-  private static func start(of event: JSONValue) -> [UInt8] {
-    var writer = JSONWriter()
-    writer.beginObject()
-    for (name, value) in event.members {
-      writer.key(name)
-      switch name {
-      case "endDate", "error": writer.null()
-      case "succeeded": writer.bool(false)
-      case "counts":
-        writer.beginObject()
-        for (name, _) in value.members { writer.member(name, 0) }
-        writer.endObject()
-      default: writer.value(value)
-      }
-    }
-    writer.endObject()
-    return writer.bytes
   }
 }
 

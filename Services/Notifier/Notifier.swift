@@ -83,6 +83,10 @@ public final class Notifier: Sendable {
     self.log = log
     switchboard = Switchboard(random: random)
     authenticator = Authenticator(timing: timing)
+    metrics.recent.add { [weak self] in
+      let (streams, couriers) = self?.counts ?? (0, 0)
+      return [.value("listeners", Double(streams + couriers))]
+    }
     metrics.collect("held_connections", "Connected devices, by kind.") { [weak self] in
       let (streams, couriers) = self?.counts ?? (0, 0)
       return [

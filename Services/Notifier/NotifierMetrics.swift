@@ -30,6 +30,14 @@ struct NotifierMetrics: Sendable {
     requests = metrics.counters(
       "http_requests_total", "Requests answered, by route and status code.", labels: ["route", "code"])
     refused = metrics.counters("pings_refused_total", "Refused connections, by error code.", labels: ["code"])
+    metrics.recent.add { [sent, requests] in
+      let errors = Dictionary(grouping: requests.counts.filter { $0.values[1] >= "400" }, by: { $0.values[1] })
+      let figures: [Figure] = [
+        .total("pings", sent.counts.reduce(0) { $0 + Double($1.count) }),
+        .total("requests", requests.counts.reduce(0) { $0 + Double($1.count) }),
+      ]
+      return figures + errors.map { code, rows in .total("errors_\(code)", rows.reduce(0) { $0 + Double($1.count) }) }
+    }
   }
 
   func count(route: String, status: Int) {

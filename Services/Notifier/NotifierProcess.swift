@@ -18,7 +18,10 @@ extension Notifier {
       Option(
         "connections", .integer(1...1_000_000), default: "20000",
         help:
-          "The limit of connected devices; the notifier answers more with TRY_AGAIN_LATER. Memory and open files may lower the limit."
+          """
+          The limit of connected devices; the notifier answers more with TRY_AGAIN_LATER. Memory and open files may \
+          lower the limit.
+          """
       ),
       Option(
         "courier-hold", .seconds(0.1...300), default: "50",
@@ -26,7 +29,10 @@ extension Notifier {
       Option(
         "user-devices", .integer(1...1_000_000), default: "256",
         help:
-          "The limit of one user's open event streams, and of their web couriers; the notifier answers more with THROTTLED."
+          """
+          The limit of one user's open event streams, and of their web couriers; the notifier answers more with \
+          THROTTLED.
+          """
       ),
       Option(
         "heartbeat", .seconds(0.1...3600), default: "25",

@@ -10,20 +10,31 @@ extension ShareService {
     Option(
       "shards", .integer(DirectoryFormat.shardCountRange),
       help:
-        "The number of shards for the users' data, fixed when the installation is created (default \(DirectoryFormat.defaultShardCount))."
+        """
+        The number of shards for the users' data, fixed when the installation is created (default \
+        \(DirectoryFormat.defaultShardCount)).
+        """
     ),
     Option(
       "operator-token", .secret,
-      help: "The token that operators present (default: the one in <data>/operator-token, created at the first start)."),
+      help: """
+        The token that operators present (default: the one in <data>/operator-token, created at the first start).
+        """),
     Option(
       "token-rotation", .seconds(0...86_400), default: "300",
       help:
-        "The age at which an answer brings the successor of a sign-in's token (X-Apple-CloudKit-Web-Auth-Token); 0: every answer does."
+        """
+        The age at which an answer brings the successor of a sign-in's token (X-Apple-CloudKit-Web-Auth-Token); 0: \
+        every answer does.
+        """
     ),
     Option(
       "token-grace", .seconds(0...86_400), default: "300",
       help:
-        "The time that a sign-in's token stays valid after an answer brought its successor; with 0, and rotation 0, each token is valid for one answer."
+        """
+        The time that a sign-in's token stays valid after an answer brought its successor; with 0, and rotation 0, \
+        each token is valid for one answer.
+        """
     ),
   ]
 
@@ -34,7 +45,8 @@ extension ShareService {
       operatorToken: context.options.text("operator-token"))
     configuration.tokenRotation = context.options.duration("token-rotation")
     configuration.tokenGrace = context.options.duration("token-grace")
-    try self.init(configuration, clock: context.clock, random: context.random, log: context.log)
+    try self.init(
+      configuration, clock: context.clock, random: context.random, log: context.log, own: OwnRecords(context))
     context.metrics.addDisk(of: configuration.dataPath)
     context.metrics.collect(
       "shared_zones", "Users' accesses to others' zones: active ones, and ended ones that the directory remembers."

@@ -41,17 +41,28 @@ public final class ShareService: Sendable {
   let passwords: PasswordHasher
   let signIns: SignInDesk
   private let signatures: SignatureLedger
-  private let announcer: Announcer
+  let announcer: Announcer
   private let cluster = ClusterSource()
   let jobs: StorageJobs
   let removals: UserRemovals
   private let clock: any WallClock
   private let random: any RandomSource
-  private let log: Log
+  let log: Log
+  /// nil for a service that is no process.
+  private let own: OwnRecords?
 
   /// Opens the data folder.
   /// - Throws: an error whose description is one sentence that tells the operator the remedy.
-  public init(_ configuration: Configuration, clock: any WallClock, random: any RandomSource, log: Log) throws {
+  public convenience init(_ configuration: Configuration, clock: any WallClock, random: any RandomSource, log: Log)
+    throws
+  {
+    try self.init(configuration, clock: clock, random: random, log: log, own: nil)
+  }
+
+  init(
+    _ configuration: Configuration, clock: any WallClock, random: any RandomSource, log: Log, own: OwnRecords?
+  ) throws {
+    self.own = own
     let folder = try DataFolder(configuration.dataPath)
     try folder.protectDirectory()
     directory = try Directory(
@@ -150,11 +161,13 @@ public final class ShareService: Sendable {
       }
       return Answer(Acknowledgement())
     }
+    registerStaff(in: &handlers)
     let operators = OperatorAPI(
       directory: directory, jobs: jobs, removals: removals, passwords: passwords, random: random, log: log,
       publish: { await announcer.announce($0) },
       report: { [cluster] subject, query in await cluster.reports?.answer(subject, query) },
-      command: { [cluster] subject, query in await cluster.reports?.carryOut(subject, query) })
+      command: { [cluster] subject, query in await cluster.reports?.carryOut(subject, query) },
+      records: { [cluster] subject, query in try await cluster.records?.answer(subject, query) })
     handlers.on(OperatorRequest.self) { message, body, _ in
       let answer = await operators.answer(message, body: body)
       return Answer(
@@ -188,7 +201,8 @@ public final class ShareService: Sendable {
       ClusterReports(
         bus: bus, shardCount: directory.shardCount, map: { publisher.current },
         // Dropped because an unreadable count is left out of the report.
-        sharedZoneCount: { [directory] in (try? await directory.sharedZoneCounts())?.active }))
+        sharedZoneCount: { [directory] in (try? await directory.sharedZoneCounts())?.active }),
+      own.map { ClusterRecords(bus: bus, own: $0, clock: clock) { publisher.current } })
     return publisher
   }
 
@@ -210,7 +224,7 @@ public final class ShareService: Sendable {
   }
 
   /// The service boundary: turns the directory's errors into codes that callers know.
-  private static func answering<Reply: Sendable>(_ log: Log, _ body: () async throws -> Reply) async throws(BusError)
+  static func answering<Reply: Sendable>(_ log: Log, _ body: () async throws -> Reply) async throws(BusError)
     -> Reply
   {
     do {
@@ -229,6 +243,10 @@ public final class ShareService: Sendable {
 /// Gives the operators' calls the cluster reports, once there is a bus.
 private actor ClusterSource {
   private(set) var reports: ClusterReports?
+  private(set) var records: ClusterRecords?
 
-  func attach(_ reports: ClusterReports) { self.reports = reports }
+  func attach(_ reports: ClusterReports, _ records: ClusterRecords?) {
+    self.reports = reports
+    self.records = records
+  }
 }

@@ -54,7 +54,10 @@ public struct FolderMark: Hashable, Sendable {
   var line: String {
     let digits = String(epoch)
     return
-      "aquifer \(installation.text) \(String(repeating: "0", count: max(19 - digits.utf8.count, 0)))\(digits) \(nonce) \(next)\n"
+      """
+      aquifer \(installation.text) \(String(repeating: "0", count: max(19 - digits.utf8.count, 0)))\(digits) \(nonce) \
+      \(next)\n
+      """
   }
 
   /// Fails unless the text begins with such a line.

@@ -37,7 +37,10 @@ extension JSONError {
     case .duplicate_key:
       let key = UnsafeBufferPointer(start: result.key, count: result.key_length)
       self.init(
-        "the JSON has the key '\(String(decoding: key.prefix(Self.shownKeyByteCount), as: UTF8.self))' twice in one object"
+        """
+        the JSON has the key '\(String(decoding: key.prefix(Self.shownKeyByteCount), as: UTF8.self))' twice in one \
+        object
+        """
       )
     case .malformed, .ok:
       self.init("the JSON is malformed: it ends early, or a comma, bracket, key or value is missing or too many")

@@ -4,7 +4,7 @@ import Crypto
 
 /// Appends JSON to a byte array. It writes commas and escapes; the caller balances the brackets (checked in debug
 /// builds).
-public struct JSONWriter {
+public struct JSONWriter: Sendable {
   public private(set) var bytes: [UInt8] = []
   /// True when the current container has a value already.
   private var needsComma = false

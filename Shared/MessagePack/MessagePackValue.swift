@@ -106,13 +106,17 @@ public struct MessagePackValue: Sendable {
 
   /// A map's pairs in order; empty for other kinds.
   public var pairs: [(key: MessagePackValue, value: MessagePackValue)] {
-    guard kind == .map else { return [] }
-    return (0..<count).map { index in
-      let pair = object.pointee.via.map.ptr + index
-      return (
-        MessagePackValue(tree, UnsafePointer(key(of: pair))), MessagePackValue(tree, UnsafePointer(value(of: pair)))
-      )
-    }
+    kind == .map ? (0..<count).map(pair) : []
+  }
+
+  /// A map's pair.
+  /// - Precondition: `index` is within `0..<count` and this is a map.
+  public func pair(_ index: Int) -> (key: MessagePackValue, value: MessagePackValue) {
+    precondition(kind == .map && index >= 0 && index < count, "pair \(index) of \(count) in a \(kind)")
+    let pair = object.pointee.via.map.ptr + index
+    return (
+      MessagePackValue(tree, UnsafePointer(key(of: pair))), MessagePackValue(tree, UnsafePointer(value(of: pair)))
+    )
   }
 
   private func key(of pair: UnsafeMutablePointer<msgpack_object_kv>) -> UnsafeMutablePointer<msgpack_object> {

@@ -4,7 +4,8 @@ public import History
 public import ObjectModel
 
 extension ModelIndex {
-  /// True if one of the changes has the value of an encrypted attribute (R7), in a tombstone, too. One comparison for models without any.
+  /// True if one of the changes has the value of an encrypted attribute (R7), in a tombstone, too. One comparison for
+  /// models without any.
   public func isEncrypted(_ changes: [HistoryChange]) -> Bool {
     hasEncryptedAttributes && changes.contains(where: isEncrypted)
   }

@@ -104,8 +104,8 @@ public struct LinkResolver: Sendable {
     self.legacy = legacy
   }
 
-  /// The pair; nil when the model has no such relationship. Accepts either order of the two ends, and the declaring or any
-  /// concrete entity's name (R13).
+  /// The pair; nil when the model has no such relationship. Accepts either order of the two ends, and the declaring or
+  /// any concrete entity's name (R13).
   public func resolve(_ link: LinkRecord) -> MirroredLink? {
     switch link.form {
     case .legacy(let recordType):

@@ -54,12 +54,17 @@ public struct ModelProblem: Hashable, Sendable {
     case .encryptedRelationship, .encryptedEntity:
       "Remove the encryption key from the user info; encrypt attributes instead."
     case .conflictPolicy:
-      "Use one of \(ConflictPolicy.allCases.map(\.rawValue).joined(separator: ", ")) where it fits the attribute's type."
+      """
+      Use one of \(ConflictPolicy.allCases.map(\.rawValue).joined(separator: ", ")) where it fits the attribute's type.
+      """
     case .deletePolicy:
       "Use one of \(DeletePolicy.allCases.map(\.rawValue).joined(separator: ", ")) in the user info of the entity."
     case .shareBoundary: "Remove AquiferShareBoundary from the user info; only relationships have it."
     case .uniquenessConstraint:
-      "Remove the constraint and declare a rule instead: `aquifer rules import`, policy merge-lowest-uuid, reject or report."
+      """
+      Remove the constraint and declare a rule instead: `aquifer rules import`, policy merge-lowest-uuid, reject or \
+      report.
+      """
     case .fieldTypeClash, .fieldEncryptionClash:
       "Rename one of them, or declare the attribute once in the common parent."
     case .fieldCount: "Spread the attributes over several entities that do not share a parent."

@@ -11,7 +11,10 @@ extension ModelValidator {
         if !kinds.contains(where: { policy.fits($0.type) }) {
           report(
             .conflictPolicy, name, nil,
-            "\(name) declares the conflict policy \(declared), which fits \(policy.fittingTypes): it has no such attribute."
+            """
+            \(name) declares the conflict policy \(declared), which fits \(policy.fittingTypes): it has no such \
+            attribute.
+            """
           )
         }
       } else {
@@ -47,7 +50,10 @@ extension ModelValidator {
     if !policy.fits(attribute.type) {
       report(
         .conflictPolicy, entity, attribute.name,
-        "\(path) declares the conflict policy \(declared), which fits \(policy.fittingTypes), but is of type \(attribute.type.rawValue)."
+        """
+        \(path) declares the conflict policy \(declared), which fits \(policy.fittingTypes), but is of type \
+        \(attribute.type.rawValue).
+        """
       )
     }
   }

@@ -242,7 +242,10 @@ public struct ModelValidator {
         if first.field.type != field.type {
           report(
             .fieldTypeClash, entity.name, property,
-            "\(both) are both the field \(field.name) of \(entity.recordType), but one is \(first.field.type.schemaName) and the other \(field.type.schemaName)."
+            """
+            \(both) are both the field \(field.name) of \(entity.recordType), but one is \
+            \(first.field.type.schemaName) and the other \(field.type.schemaName).
+            """
           )
         } else if first.field.isEncrypted != field.isEncrypted {
           report(

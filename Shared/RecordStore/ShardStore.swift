@@ -120,8 +120,8 @@ public protocol ShardStore: Sendable {
   /// The reason why the shard accepts no more writes for good: fenced, or failed or damaged storage. nil while it does.
   var failure: StoreError? { get }
 
-  /// The reason why the shard goes out of service: failed or damaged storage. The stream yields at most one element, to one listener. Only closing and opening the shard helps then. A single
-  /// damaged record is no reason.
+  /// The reason why the shard goes out of service: failed or damaged storage. The stream yields at most one element, to
+  /// one listener. Only closing and opening the shard helps then. A single damaged record is no reason.
   var failures: AsyncStream<StoreError> { get }
 
   /// Checks the whole shard as of the beginning of the call: its structure, every checksum, counters. It reads

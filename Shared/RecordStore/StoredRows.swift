@@ -126,8 +126,8 @@ public struct StoredRecord: Hashable, Sendable {
   /// The key of the mirrored store whose export made the latest change; 0 for other writers (record plane, the server
   /// itself).
   public var origin: Int64
-  /// The sequence of the latest change by anybody but `origin`; 0 when there was none. With it a store's own echo is told
-  /// apart from others' edits to the same record (H9, docs/protocol/mirror-api.md#changes).
+  /// The sequence of the latest change by anybody but `origin`; 0 when there was none. With it a store's own echo is
+  /// told apart from others' edits to the same record (H9, docs/protocol/mirror-api.md#changes).
   public var sequenceOfOthers: Int64
 
   public init(record: Record, isDeleted: Bool, sequence: Int64, origin: Int64, sequenceOfOthers: Int64) {

@@ -1,4 +1,5 @@
-// The error table, one row per error. HTTP statuses, retry classes, counters and docs/operating/ERRORS.md derive from it.
+// The error table, one row per error. HTTP statuses, retry classes, counters and docs/operating/ERRORS.md derive from
+// it.
 
 /// An error explained to clients and operators, in a sentence or two for each.
 public struct ErrorAdvice: Hashable, Sendable {
@@ -55,7 +56,10 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
         403, 10, "The caller has no permission for this endpoint, database, zone or record.",
         client: "Give up the change, or ask for access; on the object plane the change is undone locally.",
         operators:
-          "GRANTs and roles (`aquifer role list`), the share's participants (`aquifer share show`); `aquifer_zone_access_denied_total` if there are many."
+          """
+          GRANTs and roles (`aquifer role list`), the share's participants (`aquifer share show`); \
+          `aquifer_zone_access_denied_total` if there are many.
+          """
       )
     case .atomicError:
       Row(
@@ -67,20 +71,29 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
         401, 9, "The server rejects the credentials.",
         client: "Use other credentials; the server rejects these again.",
         operators:
-          "The token or key: it may be revoked, or belong to another container or environment (`aquifer token list`, `aquifer key list`). The page's origin: the token may not allow it."
+          """
+          The token or key: it may be revoked, or belong to another container or environment (`aquifer token list`, \
+          `aquifer key list`). The page's origin: the token may not allow it.
+          """
       )
     case .authenticationRequired:
       Row(
         421, 9, "The request needs a signed-in user.",
         client: "Sign in at `redirectURL`, then send it again with the new token.",
         operators:
-          "The user and the session: the user may be disabled (`aquifer user list`), or the session ended (`aquifer session list`)."
+          """
+          The user and the session: the user may be disabled (`aquifer user list`), or the session ended (`aquifer \
+          session list`).
+          """
       )
     case .badRequest:
       Row(
         400, 12, "The request is malformed or does not fit the schema.",
         client:
-          "Correct the request: `reason` names the place. The cause is a programming error, or a schema that is not deployed.",
+          """
+          Correct the request: `reason` names the place. The cause is a programming error, or a schema that is not \
+          deployed.
+          """,
         operators:
           "The environment's schema: the app may expect another one (`aquifer schema diff`, `aquifer model push`).")
     case .conflict:
@@ -117,7 +130,11 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
         429, 7, retry: true, "The caller sends too much; retry after the given time.",
         client: "Wait for `retryAfter` seconds, and send less.",
         operators:
-          "`aquifer_http_requests_throttled_total`, `aquifer_http_clients_refused_total`, `aquifer_shared_requests_refused_total`; `--rate-limit`, `--user-requests`, `--user-waits`, `--container-requests`, `--user-uploads`, `--user-devices`, `--connections-per-address`."
+          """
+          `aquifer_http_requests_throttled_total`, `aquifer_http_clients_refused_total`, \
+          `aquifer_shared_requests_refused_total`; `--rate-limit`, `--user-requests`, `--user-waits`, \
+          `--container-requests`, `--user-uploads`, `--user-devices`, `--connections-per-address`.
+          """
       )
     case .tryAgainLater:
       Row(
@@ -197,7 +214,9 @@ public enum CocoaErrorCode: Int, Sendable, Codable, CaseIterable {
     case .unrecoverable:
       ErrorAdvice(
         meaning:
-          "A problem that the client can't solve: another process has the store, or the store is reset again and again.",
+          """
+          A problem that the client can't solve: another process has the store, or the store is reset again and again.
+          """,
         client: "Stop the other process; import to the end before resetting again.",
         operators: "`aquifer events`: the store, and the time of the first failure.")
     case .noSharedStore:

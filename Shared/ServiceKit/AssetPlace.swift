@@ -20,7 +20,11 @@ public enum AssetPlace: Sendable {
       Option(
         credentials, .path, variable: "AQUIFER_ASSETS_CREDENTIALS_FILE",
         help:
-          "The file with the bucket's access key, as Amazon's tools write it: aws_access_key_id, aws_secret_access_key and perhaps aws_session_token. Without it the key comes from the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN."
+          """
+          The file with the bucket's access key, as Amazon's tools write it: aws_access_key_id, aws_secret_access_key \
+          and perhaps aws_session_token. Without it the key comes from the variables AWS_ACCESS_KEY_ID, \
+          AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.
+          """
       ),
     ]
   }
@@ -60,7 +64,10 @@ public enum AssetPlace: Sendable {
       guard let keyID = variable("AWS_ACCESS_KEY_ID"), let secret = variable("AWS_SECRET_ACCESS_KEY") else {
         throw ExitError(
           .configuration,
-          "--\(name) names a bucket, and its access key is missing: give --\(credentials), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment."
+          """
+          --\(name) names a bucket, and its access key is missing: give --\(credentials), or AWS_ACCESS_KEY_ID and \
+          AWS_SECRET_ACCESS_KEY in the environment.
+          """
         )
       }
       return S3Credentials(keyID: keyID, secret: secret, sessionToken: variable("AWS_SESSION_TOKEN"))

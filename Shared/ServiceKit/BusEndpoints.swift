@@ -41,7 +41,10 @@ struct BusEndpoints {
   private static func exposure(of endpoint: String) -> String? {
     if endpoint.hasPrefix("tcp://") {
       return
-        "\(endpoint) is open to every account of this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
+        """
+        \(endpoint) is open to every account of this machine: give the process a key (--bus-key and --bus-peers), or \
+        use ipc:// with the path of a socket
+        """
     }
     guard endpoint.hasPrefix("ipc:///") else {
       return "\(endpoint) must be a path in a folder of this account: use ipc:// with the full path of a socket"

@@ -14,12 +14,18 @@ enum BusKeyFiles {
     Option(
       keyName, .path, variable: "AQUIFER_BUS_KEY_FILE",
       help:
-        "The file with this process's key on the bus (`aquifer bus-key add` makes it). With a key, the bus is encrypted and admits only processes in --bus-peers; without one, it uses only ipc:// and tcp:// on 127.0.0.1."
+        """
+        The file with this process's key on the bus (`aquifer bus-key add` makes it). With a key, the bus is encrypted \
+        and admits only processes in --bus-peers; without one, it uses only ipc:// and tcp:// on 127.0.0.1.
+        """
     ),
     Option(
       peersName, .path, variable: "AQUIFER_BUS_PEERS_FILE",
       help:
-        "The file with the public keys of all processes of the installation: a line for each, with role, name and key. The process reads it again when it changes."
+        """
+        The file with the public keys of all processes of the installation: a line for each, with role, name and key. \
+        The process reads it again when it changes.
+        """
     ),
   ]
 

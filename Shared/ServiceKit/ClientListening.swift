@@ -11,12 +11,19 @@ public enum ClientListening {
     Option(
       "trusted-proxies", .networks,
       help:
-        "Addresses and networks (10.0.0.0/8, ::1, …) of trusted proxies, separated by commas. X-Forwarded-Proto, -Host and -For count only from them."
+        """
+        Addresses and networks (10.0.0.0/8, ::1, …) of trusted proxies, separated by commas. X-Forwarded-Proto, -Host \
+        and -For count only from them.
+        """
     ),
     Option(
       "connections-per-address", .integer(0...1_000_000),
       help:
-        "The limit of connections from one address (of IPv6: one /64); the process answers more with THROTTLED and closes them. For each client of a trusted proxy, the limit of requests under way. 0: no limit (default: an eighth of all connections)."
+        """
+        The limit of connections from one address (of IPv6: one /64); the process answers more with THROTTLED and \
+        closes them. For each client of a trusted proxy, the limit of requests under way. 0: no limit (default: an \
+        eighth of all connections).
+        """
     ),
   ]
 

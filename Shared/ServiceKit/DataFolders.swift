@@ -187,7 +187,10 @@ public final class DataFolders: Sendable {
       return "\(path) has no data of this installation, which has data in another folder: is its volume mounted there?"
     }
     return
-      "\(path) is an older or a second copy: it was in use \(found.epoch) times, and this installation's folder \(known) times"
+      """
+      \(path) is an older or a second copy: it was in use \(found.epoch) times, and this installation's folder \
+      \(known) times
+      """
   }
 
   private static func hasNoShards(_ path: String) throws(AssetError) -> Bool {

@@ -32,6 +32,11 @@ extension Metrics {
   public func addDisk(of folder: String) {
     let free = Description("disk_free_bytes", "Free bytes on the file system of this process's data.")
     let size = Description("disk_size_bytes", "Size of the file system of this process's data.")
+    recent.add {
+      DiskSpace(of: folder).map {
+        [.value("disk_free_bytes", Double($0.free)), .value("disk_size_bytes", Double($0.size))]
+      } ?? []
+    }
     collect([free, size]) {
       var readings = Readings()
       guard let space = DiskSpace(of: folder) else { return readings }

@@ -10,7 +10,10 @@ public enum EncryptionKeys {
   public static let option = Option(
     name, .path, variable: "AQUIFER_ENCRYPTION_KEY_FILE",
     help:
-      "The file with the keys for encrypted values and files, the same for workers and gateways: 64 hexadecimal digits a line. The last key seals, all keys open. Without it the server refuses encrypted values."
+      """
+      The file with the keys for encrypted values and files, the same for workers and gateways: 64 hexadecimal digits \
+      a line. The last key seals, all keys open. Without it the server refuses encrypted values.
+      """
   )
 
   /// - Returns: a ring without keys when the option is not given.

@@ -11,7 +11,10 @@ struct HelpText {
   var text: String {
     var text = "\(command) \(version)\n\n" + Self.wrapped(summary, indent: 0) + "\n\n"
     text +=
-      "Usage: \(command) [options]\n\nOptions (the command line goes before the environment, the environment before the default)\n"
+      """
+      Usage: \(command) [options]\n\nOptions (the command line goes before the environment, the environment before the \
+      default)\n
+      """
     for option in options { text += describe(option) }
     text += "  --version\n  --help\n"
     if !examples.isEmpty { text += "\nExamples\n" + examples.map { "  \($0)\n" }.joined() }

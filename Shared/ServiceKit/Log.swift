@@ -48,6 +48,14 @@ public struct Log: Sendable {
     Log(level: level, facts: self.facts + facts.map { ($0.key, $0.value) }, paces: paces, sink: sink)
   }
 
+  /// The same log, whose lines are also kept in memory.
+  func keeping(in recent: RecentLog, service: String, clock: any WallClock) -> Log {
+    Log(level: level, facts: facts, paces: paces) { [sink] level, event, facts in
+      recent.keep(LogLine(milliseconds: clock.now, level: level, service: service, event: event, facts: facts))
+      sink(level, event, facts)
+    }
+  }
+
   public func debug(_ event: StaticString, _ facts: @autoclosure () -> KeyValuePairs<String, Fact> = [:]) {
     write(.debug, event, facts)
   }

@@ -10,7 +10,10 @@ public struct MemoryLimit: Hashable, Sendable {
   static let option = Option(
     "memory", .integer(64...1_048_576),
     help:
-      "The memory limit in megabytes (of 1,048,576 bytes): the process sizes its memory for clients and other processes by it. Default: the limit of its control group, else 512 for a gateway, 1024 for a worker, 256 for others."
+      """
+      The memory limit in megabytes (of 1,048,576 bytes): the process sizes its memory for clients and other processes \
+      by it. Default: the limit of its control group, else 512 for a gateway, 1024 for a worker, 256 for others.
+      """
   )
 
   public init(_ options: Options, role: Role) {

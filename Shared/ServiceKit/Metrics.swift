@@ -183,6 +183,8 @@ public final class Metrics: Sendable {
   }
 
   private let entries = Mutex<[Entry]>([])
+  /// Figures of the last hour; their sources are registered beside the metrics that they read.
+  public let recent = RecentFigures()
 
   public init() {}
 

@@ -27,6 +27,12 @@ extension Metrics {
     collect(fullName: "process_max_fds", "Limit of open file descriptors.", kind: .gauge) {
       [Sample(Double(ProcessStatus.fileLimit))]
     }
+    recent.add {
+      [
+        .value("memory_bytes", Double(ProcessStatus.pages(1) * sysconf(Int32(_SC_PAGESIZE)))),
+        .total("processor_seconds", ProcessStatus.processorSeconds),
+      ]
+    }
     collect(fullName: "process_cpu_seconds_total", "Processor time in user and kernel mode.", kind: .counter) {
       [Sample(ProcessStatus.processorSeconds)]
     }

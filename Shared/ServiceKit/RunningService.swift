@@ -41,15 +41,15 @@ public final class RunningService: Sendable {
   public let adminURL: String
   private let admin: HTTPServer
   private let stage: Stage
-  /// Follows the file of known peers; nil without keys.
-  private let following: Task<Void, Never>?
+  /// Follow the file of known peers, and sample the process's figures.
+  private let following: [Task<Void, Never>]
   /// Retries the ready file until the disk has space.
   private let readyFileTask = Mutex<Task<Void, Never>?>(nil)
 
   init(
     context: ServiceContext, service: any Service, bus: any Bus, endpoint: String, admin: HTTPServer, adminURL: String,
     stage: Stage,
-    following: Task<Void, Never>?
+    following: [Task<Void, Never>]
   ) {
     self.context = context
     self.service = service
@@ -67,7 +67,7 @@ public final class RunningService: Sendable {
     context.log.info("stopping")
     await stage.drains()
     bus.setReady(false)
-    following?.cancel()
+    for task in following { task.cancel() }
     readyFileTask.withLock { $0?.cancel() }
     await service.drain()
     await bus.drain(within: limit)

@@ -35,10 +35,12 @@ public struct ServiceContext: Sendable {
   public let cluster: Cluster
   /// The reason why the service has not started yet.
   public let obstacle = StartObstacle()
+  /// The process's latest log lines.
+  public let recentLog: RecentLog
 
   public init(
     name: String, role: Role, options: Options, log: Log, metrics: Metrics, clock: any WallClock,
-    random: any RandomSource, timing: Timing, cluster: Cluster
+    random: any RandomSource, timing: Timing, cluster: Cluster, recentLog: RecentLog = RecentLog()
   ) {
     self.name = name
     self.role = role
@@ -49,5 +51,6 @@ public struct ServiceContext: Sendable {
     self.random = random
     self.timing = timing
     self.cluster = cluster
+    self.recentLog = recentLog
   }
 }

@@ -72,12 +72,19 @@ public struct ServiceProcess: Sendable {
       Option(
         "name", .text, default: "\(role.rawValue)-1",
         help:
-          "The process's name: unique among the running processes and the same after a restart. '%h' stands for the host's name, for replicas."
+          """
+          The process's name: unique among the running processes and the same after a restart. '%h' stands for the \
+          host's name, for replicas.
+          """
       ),
       Option(
         "bus", .endpoint, default: role == .share ? BusEndpoints.defaultShare : BusEndpoints.defaultOwn,
         help:
-          "The ZeroMQ endpoint to bind, where other processes reach this one: ipc:// with a path in a folder that only this account enters (made with mode 0700), or, with keys, tcp://. '%r' stands for $XDG_RUNTIME_DIR/aquifer, or without that for /run/aquifer (root) or /tmp/aquifer-UID, '%n' for the name."
+          """
+          The ZeroMQ endpoint to bind, where other processes reach this one: ipc:// with a path in a folder that only \
+          this account enters (made with mode 0700), or, with keys, tcp://. '%r' stands for $XDG_RUNTIME_DIR/aquifer, \
+          or without that for /run/aquifer (root) or /tmp/aquifer-UID, '%n' for the name.
+          """
       ),
     ]
     if role != .share {
@@ -119,11 +126,13 @@ public struct ServiceProcess: Sendable {
     }
     let keys = try BusKeyFiles.keys(options, role: role, name: name)
     let endpoints = try BusEndpoints(options, role: role, name: name, hasKeys: keys != nil, environment: environment)
+    let recentLog = RecentLog()
     let log =
-      log
+      (log
       ?? Log.standardError(
         format: Log.Format(rawValue: options.requiredText("log-format")),
-        level: Log.level(named: options.requiredText("log-level")) ?? .info, service: name)
+        level: Log.level(named: options.requiredText("log-level")) ?? .info, service: name))
+      .keeping(in: recentLog, service: name, clock: clock)
     let metrics = Metrics()
     metrics.addProcess(role: role.rawValue, startedAt: clock.now)
     let memory = MemoryLimit(options, role: role)
@@ -139,7 +148,7 @@ public struct ServiceProcess: Sendable {
     let cluster = Cluster(name: name, role: role)
     let context = ServiceContext(
       name: name, role: role, options: options, log: log, metrics: metrics, clock: clock, random: random,
-      timing: timing, cluster: cluster)
+      timing: timing, cluster: cluster, recentLog: recentLog)
     let stage = Stage(context.obstacle)
     metrics.collect("ready", "1 when all checks of /readyz pass, else 0.") {
       for check in await stage.checks where await check.problem() != nil { return [Metrics.Sample(0)] }
@@ -192,6 +201,7 @@ public struct ServiceProcess: Sendable {
     } catch {
       throw error as? ExitError ?? ExitError(.configuration, "\(error)")
     }
+    Self.registerRecords(of: context, in: &handlers)
     if role != .share { context.cluster.register(in: &handlers) }
     let adminURL = SocketAddress.url(context.options.address("admin")?.host ?? "", admin.port)
     let made: MadeBus
@@ -211,7 +221,9 @@ public struct ServiceProcess: Sendable {
     }
     await stage.started(service.checks + (role == .share ? [] : [Self.clusterCheck(context.cluster)]))
     made.bus.setReady(true)
-    let following = keys.map { keys in Task { await BusKeyFiles.follow(context, keys, on: made.bus) } }
+    let following =
+      (keys.map { keys in [Task { await BusKeyFiles.follow(context, keys, on: made.bus) }] } ?? [])
+      + [Task { await Self.sample(context) }]
     let running = RunningService(
       context: context, service: service, bus: made.bus, endpoint: made.endpoint, admin: admin, adminURL: adminURL,
       stage: stage, following: following)

@@ -79,16 +79,20 @@ struct LogLine {
     for (index, (name, fact)) in facts.enumerated() where !reserved.contains(name) {
       // The last fact of a name counts, so an event's own facts override the logger's.
       if facts[(index + 1)...].contains(where: { $0.0 == name }) { continue }
-      writer.key(name)
-      switch fact {
-      case .text(let text): writer.string(text)
-      case .integer(let integer): writer.integer(integer)
-      case .number(let number): if number.isFinite { writer.double(number) } else { writer.string("\(number)") }
-      case .flag(let flag): writer.bool(flag)
-      }
+      Self.write(name, fact, to: &writer)
     }
     writer.endObject()
     return writer.bytes + [UInt8(ascii: "\n")]
+  }
+
+  static func write(_ name: String, _ fact: Log.Fact, to writer: inout JSONWriter) {
+    writer.key(name)
+    switch fact {
+    case .text(let text): writer.string(text)
+    case .integer(let integer): writer.integer(integer)
+    case .number(let number): if number.isFinite { writer.double(number) } else { writer.string("\(number)") }
+    case .flag(let flag): writer.bool(flag)
+    }
   }
 
   private var text: String {
@@ -137,7 +141,10 @@ public enum Timestamp {
     let date =
       "\(digits(Int(year), 4))-\(digits(Int(month), 2))-\(digits(Int(dayOfYear - (153 * shiftedMonth + 2) / 5 + 1), 2))"
     let time =
-      "\(digits(ofDay / 3_600_000, 2)):\(digits(ofDay / 60_000 % 60, 2)):\(digits(ofDay / 1000 % 60, 2)).\(digits(ofDay % 1000, 3))"
+      """
+      \(digits(ofDay / 3_600_000, 2)):\(digits(ofDay / 60_000 % 60, 2)):\
+      \(digits(ofDay / 1000 % 60, 2)).\(digits(ofDay % 1000, 3))
+      """
     return "\(date)T\(time)Z"
   }
 

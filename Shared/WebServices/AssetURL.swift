@@ -68,7 +68,10 @@ public struct AssetURL: Hashable, Sendable {
   public func path(signedWith key: [UInt8]) -> String {
     let reader = reader.map { Hex.encode($0.bytes) + "/" } ?? ""
     return
-      "/\(Self.prefix.joined(separator: "/"))/\(shard)/\(Hex.encode(hash))/\(expiry)/\(reader)\(Hex.encode(signature(with: key)))"
+      """
+      /\(Self.prefix.joined(separator: "/"))/\(shard)/\(Hex.encode(hash))/\(expiry)/\
+      \(reader)\(Hex.encode(signature(with: key)))
+      """
   }
 
   /// Checks the path of a request.

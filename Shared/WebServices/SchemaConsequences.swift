@@ -112,7 +112,10 @@ extension SchemaAnswer {
     let fields = consequences.retyped.map(\.text).joined(separator: "; ")
     RecordError(
       .badRequest,
-      "Fields would change their types: \(fields). Objects with old values would be hidden from devices until the values are set again. Allow it with changeTypes=true (--change-types), or give the attribute another name"
+      """
+      Fields would change their types: \(fields). Objects with old values would be hidden from devices until the \
+      values are set again. Allow it with changeTypes=true (--change-types), or give the attribute another name
+      """
     ).writeMembers(to: &writer)
     consequences.writeRetyped("retyped", to: &writer)
     writer.endObject()

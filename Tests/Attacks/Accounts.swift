@@ -9,7 +9,10 @@ extension Attack {
     Attack(name: "sign-ins", what: "a stranger tries passwords on the page, 200 at once") { scene in
       let refused = try await scene.attacker.send(
         "GET",
-        "/database/1/\(Stage.container)/development/private/users/current?ckAPIToken=\(percentEncoded(scene.stage.apiToken))"
+        """
+        /database/1/\(Stage.container)/development/private/users/current?\
+        ckAPIToken=\(percentEncoded(scene.stage.apiToken))
+        """
       )
       guard let page = refused.json?["redirectURL"]?.string, let path = path(of: page) else {
         throw RunError("the page can't be reached: \(refused.text)")
@@ -28,7 +31,10 @@ extension Attack {
       return {
         let path = "/device/1/\(Stage.container)/development/tokens/create"
         let query =
-          "?ckAPIToken=\(percentEncoded(scene.stage.apiToken))&ckWebAuthToken=\(percentEncoded(scene.attacker.webAuthToken))"
+          """
+          ?ckAPIToken=\(percentEncoded(scene.stage.apiToken))&\
+          ckWebAuthToken=\(percentEncoded(scene.attacker.webAuthToken))
+          """
         try await scene.repeatedly(8) { _ in
           let body = #"{"apnsEnvironment":"development","clientId":"\#(identifier())"}"#
           scene.note(

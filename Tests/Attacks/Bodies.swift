@@ -14,7 +14,13 @@ extension Attack {
         Array(Words.modify([Words.save("wide", "\(Words.members(100_000) { "f\($0)" })")]).utf8),
         Array(Words.modify([Words.save("number", #""n":{"value":1\#(Words.repeated("0", 4_000_000))}"#)]).utf8),
         Array(
-          Words.modify([Words.save("escapes", #""n":{"value":"\#(Words.repeated(#"\ud83d\ude00"#, 300_000))"}"#)]).utf8),
+          Words.modify([
+            Words.save(
+              "escapes",
+              #"""
+              "n":{"value":"\#(Words.repeated(#"\ud83d\ude00"#, 300_000))"}
+              """#)
+          ]).utf8),
         [UInt8](repeating: 0xFF, count: 4_000_000), [UInt8](repeating: 0, count: 7_900_000),
       ]
       return {

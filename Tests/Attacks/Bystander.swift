@@ -36,7 +36,9 @@ struct Bystander: Sendable {
     while goesOn() {
       number += 1
       let record =
-        #"{"recordName":"bystander-\#(number % 50)","recordType":"Note","fields":{"text":{"value":"number \#(number)"}}}"#
+        #"""
+        {"recordName":"bystander-\#(number % 50)","recordType":"Note","fields":{"text":{"value":"number \#(number)"}}}
+        """#
       saves.append(
         await call(
           "records/modify",

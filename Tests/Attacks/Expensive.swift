@@ -19,7 +19,10 @@ extension Attack {
         let query = Words.query("Listed", filters: [Words.filter("numbers", "NOT_LIST_CONTAINS_ANY", operands)])
         try await scene.attacker.must(
           "subscriptions/modify",
-          #"{"operations":[{"operationType":"create","subscription":{"subscriptionType":"query","zoneID":{"zoneName":"Zone"},"query":\#(query),"firesOn":["create","update"]}}]}"#
+          #"""
+          {"operations":[{"operationType":"create","subscription":{"subscriptionType":"query",\#
+          "zoneID":{"zoneName":"Zone"},"query":\#(query),"firesOn":["create","update"]}}]}
+          """#
         )
       }
       let body = Array(
@@ -37,8 +40,10 @@ extension Attack {
         "records/modify", Words.modify([Words.save("listed", type: "Listed", longList(100_000))]))
       let filter = Words.filter("numbers", "NOT_LIST_CONTAINS_ANY", 0..<500)
       let body = Array(
-        #"{"zoneID":{"zoneName":"Zone"},"query":\#(Words.query("Listed", filters: Array(repeating: filter, count: 100)))}"#
-          .utf8)
+        #"""
+        {"zoneID":{"zoneName":"Zone"},"query":\#(Words.query("Listed", filters: Array(repeating: filter, count: 100)))}
+        """#
+        .utf8)
       return {
         try await scene.repeatedly(4) { _ in
           scene.note(
@@ -58,8 +63,11 @@ extension Attack {
         try await scene.attacker.must("records/modify", Words.modify(operations))
       }
       let body = Array(
-        #"{"zoneID":{"zoneName":"Zone"},"resultsLimit":200,"query":\#(Words.query("Wide", orders: (0..<10).map { "f\($0)" }))}"#
-          .utf8)
+        #"""
+        {"zoneID":{"zoneName":"Zone"},"resultsLimit":200,\#
+        "query":\#(Words.query("Wide", orders: (0..<10).map { "f\($0)" }))}
+        """#
+        .utf8)
       return {
         try await scene.repeatedly(8) { _ in
           scene.note(
@@ -75,7 +83,10 @@ extension Attack {
           let filter = #"{"fieldName":"number","comparator":"NOT_EQUALS","fieldValue":{"value":\#(number)}}"#
           let query = #"{"recordType":"Fired","filterBy":[\#(filter)]}"#
           return
-            #"{"operationType":"create","subscription":{"subscriptionType":"query","zoneID":{"zoneName":"Zone"},"query":\#(query),"firesOn":["create","update"]}}"#
+            #"""
+            {"operationType":"create","subscription":{"subscriptionType":"query","zoneID":{"zoneName":"Zone"},\#
+            "query":\#(query),"firesOn":["create","update"]}}
+            """#
         }
         try await scene.attacker.must(
           "subscriptions/modify", #"{"operations":[\#(operations.joined(separator: ","))]}"#)

@@ -18,10 +18,14 @@ struct Options: Sendable {
     usage: aquifer-attacks [--long | --seconds N] [--only NAME]… [--json FILE] [--keep] [--binaries DIR]
            aquifer-attacks --list
 
-    Starts an installation of real processes with default options in a folder of its own, and attacks it in every way that it knows. Meanwhile it
-    measures the time of a user's save and lookup, on the attacker's shard and on another one. The exit code is 0 if p99 of each stays below 100 ms
-    or ten times its quiet value, no other user's call fails, no process exceeds its memory (gateway 512 MB, worker 1 GB, notifier and share
-    service 256 MB; one that does is killed) or ends, and the attacker gets the documented answers. An attack that only makes others slow runs
+    Starts an installation of real processes with default options in a folder of its own, and attacks it in every way \
+    that it knows. Meanwhile it
+    measures the time of a user's save and lookup, on the attacker's shard and on another one. The exit code is 0 if \
+    p99 of each stays below 100 ms
+    or ten times its quiet value, no other user's call fails, no process exceeds its memory (gateway 512 MB, worker 1 \
+    GB, notifier and share
+    service 256 MB; one that does is killed) or ends, and the attacker gets the documented answers. An attack that \
+    only makes others slow runs
     once more, four times as long, and that run counts.
 
       --long           30 s each, and ten times beyond limits  (default: 4 s)

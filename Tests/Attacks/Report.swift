@@ -68,7 +68,10 @@ struct Report: Sendable {
 
   static func printHeading() {
     say(
-      "p99 in quiet, p99 and longest during the attack, ms; peak memory, MB, of gateway, notifier, share service and workers"
+      """
+      p99 in quiet, p99 and longest during the attack, ms; peak memory, MB, of gateway, notifier, share service and \
+      workers
+      """
     )
     say(line(["attack", "near save", "near lookup", "far save", "far lookup", "failed", "memory"]))
   }

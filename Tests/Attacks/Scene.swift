@@ -109,7 +109,10 @@ struct UserClient: Sendable {
   }
 
   func recordPath(_ call: String, in database: String = "private") -> String {
-    "/database/1/\(Stage.container)/development/\(database)/\(call)?ckAPIToken=\(percentEncoded(stage.apiToken))&ckWebAuthToken=\(percentEncoded(webAuthToken))"
+    """
+    /database/1/\(Stage.container)/development/\(database)/\(call)?ckAPIToken=\(percentEncoded(stage.apiToken))&\
+    ckWebAuthToken=\(percentEncoded(webAuthToken))
+    """
   }
 
   /// A call of the object plane.

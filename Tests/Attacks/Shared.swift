@@ -8,7 +8,10 @@ extension Attack {
     Attack(
       name: "owners",
       what:
-        "changes of zones of 200 owners, with unknown members, in turn with 2 MB and with the most that is allowed, 16 at once"
+        """
+        changes of zones of 200 owners, with unknown members, in turn with 2 MB and with the most that is allowed, 16 \
+        at once
+        """
     ) { scene in
       let zones = (0..<200).map {
         #"{"zoneID":{"zoneName":"Zone","ownerRecordName":"_\#(Words.repeated("0", 29))\#(100 + $0)"}}"#
@@ -122,11 +125,16 @@ extension Attack {
     var guests: [UserClient] = []
     for _ in 0..<count { guests.append(try await scene.stage.user("guest")) }
     let participants = guests.map {
-      #"{"type":"USER","permission":"READ_WRITE","acceptanceStatus":"INVITED","userIdentity":{"lookupInfo":{"userRecordName":"\#($0.recordName)"}}}"#
+      #"""
+      {"type":"USER","permission":"READ_WRITE","acceptanceStatus":"INVITED",\#
+      "userIdentity":{"lookupInfo":{"userRecordName":"\#($0.recordName)"}}}
+      """#
     }
     let share =
-      #"{"recordType":"cloudkit.share","recordName":"cloudkit.zoneshare","fields":{"cloudkit.title":{"value":"Trip"}},"publicPermission":"NONE","#
-      + #""participants":[\#(participants.joined(separator: ","))]}"#
+      #"""
+      {"recordType":"cloudkit.share","recordName":"cloudkit.zoneshare","fields":{"cloudkit.title":{"value":"Trip"}},\#
+      "publicPermission":"NONE","participants":[\#(participants.joined(separator: ","))]}
+      """#
     let made = try await scene.attacker.must(
       "records/modify", Words.modify([#"{"operationType":"create","record":\#(share)}"#]))
     guard let guid = made["records"]?.elements.first?["shortGUID"]?.string else {

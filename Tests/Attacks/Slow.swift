@@ -44,7 +44,10 @@ extension Attack {
       for number in 0..<20 {
         try await scene.attacker.must(
           "records/modify",
-          #"{"zoneID":{"zoneName":"Zone"},"operations":[{"operationType":"create","record":{"recordName":"long-\#(number)","recordType":"Long","fields":{"text":{"value":"\#(text)"}}}}]}"#
+          #"""
+          {"zoneID":{"zoneName":"Zone"},"operations":[{"operationType":"create",\#
+          "record":{"recordName":"long-\#(number)","recordType":"Long","fields":{"text":{"value":"\#(text)"}}}}]}
+          """#
         )
       }
       return {
@@ -67,7 +70,10 @@ extension Attack {
     Attack(name: "slow-streams", what: "a user opens 1000 streams of pings and reads none while they save") { scene in
       return {
         let head =
-          "GET /mirror/1/\(Stage.container)/development/pings HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(scene.attacker.webAuthToken)\r\nAccept: text/event-stream\r\n\r\n"
+          """
+          GET /mirror/1/\(Stage.container)/development/pings HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \
+          \(scene.attacker.webAuthToken)\r\nAccept: text/event-stream\r\n\r\n
+          """
         var held: [RawConnection] = []
         for _ in 0..<1000 where !scene.isOver {
           let connection = try RawConnection(to: scene.stage.notifier.port, receiveByteCount: 4096)
@@ -77,7 +83,11 @@ extension Attack {
         try await scene.repeatedly(2) { number in
           let answer = try await scene.attacker.records(
             "records/modify",
-            #"{"zoneID":{"zoneName":"Zone"},"operations":[{"operationType":"forceUpdate","record":{"recordName":"ping-\#(number)","recordType":"Note","fields":{"text":{"value":"\#(monotonicNanoseconds())"}}}}]}"#
+            #"""
+            {"zoneID":{"zoneName":"Zone"},"operations":[{"operationType":"forceUpdate",\#
+            "record":{"recordName":"ping-\#(number)","recordType":"Note",\#
+            "fields":{"text":{"value":"\#(monotonicNanoseconds())"}}}}]}
+            """#
           )
           scene.note(answer.text, documented: ["200", "429"])
         }
@@ -90,8 +100,11 @@ extension Attack {
 
   static func request(_ method: String, _ path: String, length: Int, headers: String = "") -> [UInt8] {
     Array(
-      "\(method) \(path) HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: \(length)\r\n\(headers)\r\n"
-        .utf8)
+      """
+      \(method) \(path) HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: \
+      \(length)\r\n\(headers)\r\n
+      """
+      .utf8)
   }
 
   /// Opens connections that send a head byte by byte; closed ones are opened again.

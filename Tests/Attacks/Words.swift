@@ -13,7 +13,10 @@ enum Words {
 
   /// An operation that creates or replaces a record.
   static func save(_ recordName: String, type: String = "Note", _ fields: String) -> String {
-    #"{"operationType":"forceUpdate","record":{"recordName":"\#(recordName)","recordType":"\#(type)","fields":{\#(fields)}}}"#
+    #"""
+    {"operationType":"forceUpdate","record":{"recordName":"\#(recordName)","recordType":"\#(type)",\#
+    "fields":{\#(fields)}}}
+    """#
   }
 
   static func modify(_ operations: [String], zone: String = "Zone") -> String {
@@ -22,7 +25,9 @@ enum Words {
 
   /// A field of a query's `filterBy`.
   static func filter(_ field: String, _ comparator: String, _ values: some Sequence<Int>) -> String {
-    #"{"fieldName":"\#(field)","comparator":"\#(comparator)","fieldValue":{"type":"INT64_LIST","value":\#(list(values))}}"#
+    #"""
+    {"fieldName":"\#(field)","comparator":"\#(comparator)","fieldValue":{"type":"INT64_LIST","value":\#(list(values))}}
+    """#
   }
 
   static func query(_ type: String, filters: [String] = [], orders: [String] = []) -> String {

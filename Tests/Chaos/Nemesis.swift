@@ -1,6 +1,7 @@
 // Kills, restarts and adds processes while clients save, and notes the times.
 
 import Installations
+import PowerLoss
 
 /// One event, from its beginning until all processes answered again.
 struct Happening: Hashable, Sendable {
@@ -134,7 +135,8 @@ struct Nemesis {
       let start = monotonicNanoseconds()
       await fleet.pullPlug()
       do {
-        takenBack += try loss.strike(random.chance(50) ? .everything : .parts(random))
+        let isWhole = random.chance(50)
+        takenBack += try loss.strike { isWhole || random.chance(50) }
       } catch {
         await fleet.note("\(error)")
       }

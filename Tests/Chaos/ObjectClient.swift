@@ -79,7 +79,10 @@ actor ObjectClient {
       preferred: index)
     guard answer.status == 200 else {
       ledger.refused(
-        "\(database.name): transaction \(index)-\(number) is answered \(answer.status): \(answer.json["reason"]?.string ?? "")"
+        """
+        \(database.name): transaction \(index)-\(number) is answered \(answer.status): \
+        \(answer.json["reason"]?.string ?? "")
+        """
       )
       return false
     }

@@ -115,7 +115,9 @@ actor UploadClient {
     let record = answer.json["records"]?.elements.first
     guard answer.status == 200, record?["serverErrorCode"] == nil else {
       ledger.refused(
-        "photo-\(number), whose upload was acknowledged, was refused: \(answer.status) \(record?["reason"]?.string ?? "")"
+        """
+        photo-\(number), whose upload was acknowledged, was refused: \(answer.status) \(record?["reason"]?.string ?? "")
+        """
       )
       return
     }

@@ -40,18 +40,25 @@ struct Options: Sendable {
   }
 
   static let help = """
-    usage: aquifer-chaos [--plan faults|kills|scale|power|upgrade|away] [--minutes N | --seconds N | --kills N | --rounds N] [--seed S] …
+    usage: aquifer-chaos [--plan faults|kills|scale|power|upgrade|away] [--minutes N | --seconds N | --kills N | \
+    --rounds N] [--seed S] …
 
-    Starts an installation of real processes in a folder of its own. Clients save and read while it disturbs the processes. At the end it
+    Starts an installation of real processes in a folder of its own. Clients save and read while it disturbs the \
+    processes. At the end it
     checks that every acknowledged change is there, once and in order. The exit code is 0 if this holds.
 
-      --plan faults    SIGKILL, SIGSTOP for a while, restarts, and workers that come and go, of every kind of process  (default)
+      --plan faults    SIGKILL, SIGSTOP for a while, restarts, and workers that come and go, of every kind of process  \
+    (default)
       --plan kills     SIGKILL of workers, at random moments
-      --plan scale     1 worker, 4, 1, and a restart of every process: no call may fail but those of connections to a gateway that ends
-      --plan power     rounds of a power cut: kills all processes and takes back writes that were not synced, all of them, or sectors and
+      --plan scale     1 worker, 4, 1, and a restart of every process: no call may fail but those of connections to a \
+    gateway that ends
+      --plan power     rounds of a power cut: kills all processes and takes back writes that were not synced, all of \
+    them, or sectors and
                        names at random; needs --shim
-      --plan upgrade   replaces the processes of an installation of --earlier one after the other: no call may fail but those of connections to
-                       a gateway that ends; then processes of --earlier on the files, which they must refuse and leave as they are
+      --plan upgrade   replaces the processes of an installation of --earlier one after the other: no call may fail \
+    but those of connections to
+                       a gateway that ends; then processes of --earlier on the files, which they must refuse and leave \
+    as they are
       --plan away      stops the share service for --minutes, and then lets it go on: no call of a known user may
                        fail
       --minutes N, --seconds N   of faults, or of absence  (default: one minute)
@@ -59,14 +66,15 @@ struct Options: Sendable {
       --rounds N       the number of power cuts  (default 100)
       --seed S         the seed of all events; printed, to repeat a run  (default: another each time)
       --workers N, --gateways N, --clients N, --users N, --shards N   (default 3, 2, 8, 4, 12)
-      --shim FILE      the library that records writes before a sync (Tests/Processes/powerloss.c)
+      --shim FILE      the library that records writes before a sync (Tests/PowerLoss/powerloss.c)
       --control        runs databases with synchronous=NORMAL: saves must be lost
       --plant loss|repetition   spoils the clients' readings: the check must fail
       --json FILE      writes the figures there, too
       --keep           leaves the folder with data and logs
       --binaries DIR   the folder of the services' executables  (default: beside this one)
       --earlier DIR    the folder of an earlier release's executables
-      --order advised|reversed|mixed   the order of the replacements  (default: advised, as in docs/operating/OPERATING.md)
+      --order advised|reversed|mixed   the order of the replacements  (default: advised, as in \
+    docs/operating/OPERATING.md)
     """
 
   init(_ arguments: [String]) throws(UsageError) {

@@ -68,7 +68,10 @@ struct Population: Sendable {
   }
 
   func recordPath(_ call: String, of database: Database) -> String {
-    "/database/1/\(Self.container)/development/private/\(call)?ckAPIToken=\(percentEncoded(apiToken))&ckWebAuthToken=\(percentEncoded(database.webAuthToken))"
+    """
+    /database/1/\(Self.container)/development/private/\(call)?ckAPIToken=\(percentEncoded(apiToken))&\
+    ckWebAuthToken=\(percentEncoded(database.webAuthToken))
+    """
   }
 
   func storePath(_ store: String) -> String { "/mirror/1/\(Self.container)/development/private/stores/\(store)" }

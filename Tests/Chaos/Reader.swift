@@ -75,7 +75,10 @@ actor Reader {
       isLater: { $0["zones"]?.elements.first?["serverErrorCode"]?.string == "TRY_AGAIN_LATER" })
     guard let zone = answer["zones"]?.elements.first, let next = zone["syncToken"]?.string else {
       throw RunError(
-        "\(feed.reader): changes/zone names no zone or no token: \(answer["zones"]?.elements.first?["reason"]?.string ?? "")"
+        """
+        \(feed.reader): changes/zone names no zone or no token: \
+        \(answer["zones"]?.elements.first?["reason"]?.string ?? "")
+        """
       )
     }
     for record in zone["records"]?.elements ?? [] {

@@ -202,7 +202,9 @@ actor RecordClient {
   private static func problem(_ answer: Calls.Answer, _ count: Int) -> String? {
     guard answer.status == 200 else {
       return
-        "status \(answer.status), \(answer.json["serverErrorCode"]?.string ?? "") \(answer.json["reason"]?.string ?? "")"
+        """
+        status \(answer.status), \(answer.json["serverErrorCode"]?.string ?? "") \(answer.json["reason"]?.string ?? "")
+        """
     }
     let records = answer.json["records"]?.elements ?? []
     if let refused = records.first(where: { $0["serverErrorCode"] != nil }) {

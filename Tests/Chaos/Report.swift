@@ -83,7 +83,10 @@ struct Report: Sendable {
     let repeated = repetitions.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")
     lines += [
       "",
-      "\(history.saves.count) saves acknowledged (\(history.saves.reduce(0) { $0 + $1.changes.count }) changes) in \(tenths(seconds)) s, \(happenings.count) happenings; attempts repeated: \(repeated.isEmpty ? "none" : repeated)",
+      """
+      \(history.saves.count) saves acknowledged (\(history.saves.reduce(0) { $0 + $1.changes.count }) changes) in \
+      \(tenths(seconds)) s, \(happenings.count) happenings; attempts repeated: \(repeated.isEmpty ? "none" : repeated)
+      """,
       others + (takenBack > 0 ? "; \(takenBack) writes and names were taken back" : ""),
       "seed \(options.seed)",
     ]

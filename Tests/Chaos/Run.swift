@@ -2,6 +2,7 @@
 
 import Glibc
 import Installations
+import PowerLoss
 
 struct Run {
   let options: Options

@@ -2,7 +2,8 @@
 
 import Foundation
 
-/// A folder with the repository as a version 1.0.0 of it would be, and a package beside it that depends on that version.
+/// A folder with the repository as a version 1.0.0 of it would be, and a package beside it that depends on that
+/// version.
 struct ClientPackage {
   let folder: URL
   /// The root of the package that depends on this one.

@@ -71,6 +71,12 @@ struct AdminCallTests {
       "role revoke --container C --environment production --user a/b --role r",
       "DELETE /admin/1/roles/C/production/r/a%2Fb", ""
     ),
+    ("role grant --user a --role operator", "POST /admin/1/roles", #"{"user":"a","role":"operator"}"#),
+    (
+      "role grant --container C --user a --role developer", "POST /admin/1/roles",
+      #"{"container":"C","user":"a","role":"developer"}"#
+    ), ("role revoke --user a --role operator", "DELETE /admin/1/roles/operator/a", ""),
+    ("role revoke --container C --user a --role developer", "DELETE /admin/1/roles/C/developer/a", ""),
     ("role list", "GET /admin/1/roles", ""), ("role list --container C", "GET /admin/1/roles?container=C", ""),
     (
       "token create --container C --environment production --allowed-origin https://a", "POST /admin/1/tokens",

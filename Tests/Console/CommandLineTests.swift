@@ -16,8 +16,14 @@ private func usageError(_ line: String) -> UsageError? {
 struct CommandLineTests {
   @Test func `options may stand anywhere and be joined by an equals sign`() throws {
     let lines = [
-      "--server http://h --json --operator-token=T token create --container C --environment development --allowed-origin a --allowed-origin b",
-      "token create --container=C --environment=development --allowed-origin=a --json --server=http://h --allowed-origin=b --operator-token T",
+      """
+      --server http://h --json --operator-token=T token create --container C --environment development \
+      --allowed-origin a --allowed-origin b
+      """,
+      """
+      token create --container=C --environment=development --allowed-origin=a --json --server=http://h \
+      --allowed-origin=b --operator-token T
+      """,
     ]
     for line in lines {
       let invocation = try invocation(line)
@@ -103,6 +109,24 @@ struct CommandLineTests {
         #expect(
           arguments.firstIndex(of: "--user-devices").map { arguments[$0 + 1] }
             == (member.role == .notifier ? count : nil))
+      }
+    }
+  }
+
+  @Test func `the gateway alone gets the console's pages, and an option takes their place`() throws {
+    let notifier = FleetMember(name: "notifier", role: .notifier)
+    let addresses = [notifier: MemberAddresses(client: "http://n", admin: nil)]
+    for (words, found, expected) in [
+      ("dev --data d", "/pages", "/pages" as String?), ("dev --data d", nil, nil),
+      ("dev --data d --console /own", "/pages", "/own"),
+    ] as [(String, String?, String?)] {
+      var fleet = Fleet(options: try DevOptions(try invocation(words)), binDirectory: "/bin", data: "/d", run: "/r")
+      fleet.console = found
+      for member in fleet.members {
+        let arguments = try #require(fleet.specification(of: member, addresses, log: "l")).arguments
+        // The last of repeated options counts.
+        let folder = arguments.lastIndex(of: "--console").map { arguments[$0 + 1] }
+        #expect(folder == (member.role == .gateway ? expected : nil))
       }
     }
   }

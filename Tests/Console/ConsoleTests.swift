@@ -99,7 +99,11 @@ struct ConsoleTests {
 
   @Test func `all problems of a refused model are told`() async {
     let body =
-      #"{"serverErrorCode":"BAD_REQUEST","reason":"The model has 2 problems","problems":[{"entity":"A","property":"x","rule":"R1","message":"m","suggestion":"s"},{"entity":null,"property":null,"rule":"R2","message":"n","suggestion":""}]}"#
+      #"""
+      {"serverErrorCode":"BAD_REQUEST","reason":"The model has 2 \#
+      problems","problems":[{"entity":"A","property":"x","rule":"R1","message":"m","suggestion":"s"},{"entity":null,\#
+      "property":null,"rule":"R2","message":"n","suggestion":""}]}
+      """#
     let stage = Stage(status: 422, body: body)
     #expect(await stage.run("container", "list") == 1)
     #expect(

@@ -24,7 +24,9 @@ struct SchemaCommandTests {
     #expect(await server.run("schema reset --container C --yes") == 0)
     #expect(
       server.text
-        == "dropped 12 records in 3 users' databases and 2 in the public one; left: at least 1 record in 1 user's database"
+        == """
+        dropped 12 records in 3 users' databases and 2 in the public one; left: at least 1 record in 1 user's database
+        """
     )
     #expect(server.requests.first?.hasSuffix("/admin/1/schema/C/development/reset") == true)
   }

@@ -5,7 +5,8 @@ import Testing
 
 struct UserCommandTests {
   private static let alice = #"""
-    {"name":"alice","userRecordName":"_a","email":"a@example.org","disabled":false,"discoverable":false,"password":true,"quota":10000000000,"records":40,
+    {"name":"alice","userRecordName":"_a","email":"a@example.org","disabled":false,"discoverable":false,\#
+    "password":true,"quota":10000000000,"records":40,
     "databases":2,"publicRecords":0,"bytes":1234567,"tokens":2,"sessions":1,"keys":0,"shares":3,"sharedWith":5,
     "holds":[{"container":"C","environment":"production","bytes":1234567,"records":40,"zones":2}],
     "memberships":[{"container":"C","environment":"production","owner":"_b","zone":"Trip"}]}
@@ -18,7 +19,10 @@ struct UserCommandTests {
     #expect(server.requests == ["GET http://127.0.0.1:8080/admin/1/users/alice"])
     #expect(
       server.problem.contains(
-        "1.23 MB in 40 records of 2 databases, 3 shares with 5 others, access to 1 zone of others, 2 tokens, 1 session and 0 server keys"
+        """
+        1.23 MB in 40 records of 2 databases, 3 shares with 5 others, access to 1 zone of others, 2 tokens, 1 session \
+        and 0 server keys
+        """
       ))
     #expect(server.problem.contains("aquifer user delete alice --yes"))
     #expect(await server.run("user delete alice --yes") == 0)
@@ -41,7 +45,8 @@ struct UserCommandTests {
   @Test func `a list has e-mail addresses and what everybody holds, those with most first`() async {
     let body = #"""
       {"users":[{"name":"bob","userRecordName":"_b","disabled":true,"bytes":0,"records":0},
-      {"name":"alice","userRecordName":"_a","email":"a@example.org","disabled":false,"bytes":1234567,"records":40}],"isPartial":true}
+      {"name":"alice","userRecordName":"_a","email":"a@example.org","disabled":false,"bytes":1234567,"records":40}],\#
+      "isPartial":true}
       """#
     let server = ScriptedServer(("GET", 200, body))
     #expect(await server.run("user list --container C") == 0)

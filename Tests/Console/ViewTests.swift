@@ -17,9 +17,11 @@ private func status(
 ) throws -> JSONValue {
   try json(
     """
-    {"members":[\(members),{"name":"share","role":"share","ready":true},{"name":"worker-1","role":"worker","ready":true}],
+    {"members":[\(members),{"name":"share","role":"share","ready":true},{"name":"worker-1","role":"worker",\
+    "ready":true}],
     "shards":{"count":4,"held":\(held)},"mapVersion":3,
-    "workers":[{"name":"worker-1","ready":true,"silent":false,"shards":[0,1],"opening":0,"databases":1,"records":12,"problems":[]\(first)},
+    "workers":[{"name":"worker-1","ready":true,"silent":false,"shards":[0,1],"opening":0,"databases":1,"records":12,\
+    "problems":[]\(first)},
     {"name":"worker-2","ready":true,\(second)}]}
     """)
 }
@@ -61,7 +63,10 @@ struct VerdictTests {
     let second = #""silent":false,"problems":[{"shard":2,"problem":"\#(problem)"},{"shard":3,"problem":"\#(problem)"}]"#
     #expect(
       Verdict(try status(second: second), now: now).text
-        == "NOT WELL: shards 2-3 of worker-2: \(problem). If that worker no longer answers, end it (kill -9): the shards then open at once."
+        == """
+        NOT WELL: shards 2-3 of worker-2: \(problem). If that worker no longer answers, end it (kill -9): the shards \
+        then open at once.
+        """
     )
   }
 
@@ -81,7 +86,8 @@ struct VerdictTests {
   func `figures beyond their limits are findings`(members: String, what: String) throws {
     let answer = try json(
       """
-      {"members":[{"name":"gateway","role":"gateway","ready":true},{"name":"notifier","role":"notifier","ready":true}],"shards":{"count":2,"held":2},
+      {"members":[{"name":"gateway","role":"gateway","ready":true},{"name":"notifier","role":"notifier","ready":true}],\
+      "shards":{"count":2,"held":2},
       "workers":[{"name":"worker-1","ready":true,"silent":false\(members)}]}
       """)
     #expect(Verdict(answer, now: now).findings.map(\.what) == [what])
@@ -116,7 +122,9 @@ struct ViewTests {
 
   @Test func `shards are a line for each worker, those of nobody first`() throws {
     let answer = try json(
-      #"{"shards":[{"shard":0,"worker":"w"},{"shard":1,"worker":"w"},{"shard":2,"worker":null},{"shard":3,"worker":"w"}]}"#
+      #"""
+      {"shards":[{"shard":0,"worker":"w"},{"shard":1,"worker":"w"},{"shard":2,"worker":null},{"shard":3,"worker":"w"}]}
+      """#
     )
     #expect(
       ClusterViews.shards(answer) == """
@@ -141,8 +149,10 @@ struct ViewTests {
   @Test func `events are told the latest first, with what a failed one says`() throws {
     let answer = try json(
       """
-      {"events":[{"type":"setup","startedAt":1799999000000,"endedAt":1799999000010,"succeeded":true,"savedCount":0,"deletedCount":0},
-      {"type":"export","startedAt":1799999990000,"endedAt":1799999995000,"succeeded":false,"savedCount":3,"deletedCount":0,
+      {"events":[{"type":"setup","startedAt":1799999000000,"endedAt":1799999000010,"succeeded":true,"savedCount":0,\
+      "deletedCount":0},
+      {"type":"export","startedAt":1799999990000,"endedAt":1799999995000,"succeeded":false,"savedCount":3,\
+      "deletedCount":0,
        "error":{"reason":"2 records were left out","partialErrors":[{"reason":"no room"},{"reason":"x"}]}}],"silent":[]}
       """)
     let lines = StoreViews.events(answer, now: now).split(separator: "\n").map(String.init)
@@ -162,8 +172,10 @@ struct ViewTests {
   @Test func `a held-back change shows its next try`() throws {
     let answer = try json(
       """
-      {"quarantine":[{"entity":"Tag","objectID":"T","firstDate":"2027-01-15T07:59:00.000Z","attempts":3,"retryDate":"2027-01-15T08:05:00.000Z","serverErrorCode":"QUOTA_EXCEEDED"},
-      {"entity":"Tag","objectID":"U","firstDate":"2027-01-15T07:59:00.000Z","attempts":1,"retryDate":null,"serverErrorCode":"ACCESS_DENIED"}],"silent":[]}
+      {"quarantine":[{"entity":"Tag","objectID":"T","firstDate":"2027-01-15T07:59:00.000Z","attempts":3,\
+      "retryDate":"2027-01-15T08:05:00.000Z","serverErrorCode":"QUOTA_EXCEEDED"},
+      {"entity":"Tag","objectID":"U","firstDate":"2027-01-15T07:59:00.000Z","attempts":1,"retryDate":null,\
+      "serverErrorCode":"ACCESS_DENIED"}],"silent":[]}
       """)
     let lines = StoreViews.quarantine(answer, now: now).split(separator: "\n").map(String.init)
     #expect(lines[1].hasPrefix("!") && lines[1].contains("U") && lines[1].contains("by hand"))

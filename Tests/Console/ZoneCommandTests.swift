@@ -60,8 +60,11 @@ struct ZoneCommandTests {
         return (
           200,
           Array(
-            "{\"format\":\"aquifer.zone/1\",\"sequence\":7}\n\(asset)\n\(Self.line("a", asset: true))\n{\"more\":true,\"after\":\"a b\",\"sequence\":7}\n"
-              .utf8)
+            """
+            {\"format\":\"aquifer.zone/1\",\"sequence\":7}\n\(asset)\n\(Self.line("a", asset: true))\n{\"more\":true,\
+            \"after\":\"a b\",\"sequence\":7}\n
+            """
+            .utf8)
         )
       case Self.base + "/export?after=a%20b&sequence=7": return (200, Array("\(Self.line("c"))\n{\"end\":true}\n".utf8))
       case "/assets/1/x": return (200, content)
@@ -136,8 +139,11 @@ struct ZoneCommandTests {
       (
         200,
         Array(
-          #"{"restored":3,"deleted":1,"sequence":5,"through":9,"after":\#(body.contains("after") ? 9 : 7),"moreComing":\#(!body.contains("after"))}"#
-            .utf8)
+          #"""
+          {"restored":3,"deleted":1,"sequence":5,"through":9,"after":\#(body.contains("after") ? 9 : 7),\#
+          "moreComing":\#(!body.contains("after"))}
+          """#
+          .utf8)
       )
     }
     #expect(await server.run("zone", "restore", "--date", "2026-11-20T07:33:24Z") == 0)

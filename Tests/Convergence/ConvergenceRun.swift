@@ -1,4 +1,5 @@
-// One run of the convergence property: devices edit, export and import at random, and all end with the oracle's graph (T-O06).
+// One run of the convergence property: devices edit, export and import at random, and all end with the oracle's graph
+// (T-O06).
 
 import Foundation
 import History

@@ -27,7 +27,10 @@ private enum Convergences {
   static func main() async throws {
     guard let options = Options(Array(CommandLine.arguments.dropFirst())) else {
       print(
-        "convergence-runs [--runs N] [--seed S]: N runs from seed S on, 10000 from 0 without them; prints the seeds that fail"
+        """
+        convergence-runs [--runs N] [--seed S]: N runs from seed S on, 10000 from 0 without them; prints the seeds \
+        that fail
+        """
       )
       exit(2)
     }

@@ -170,7 +170,10 @@ struct PreflightTests {
     #expect(value("Access-Control-Allow-Methods", response.headers) == "GET, POST, OPTIONS")
     #expect(
       value("Access-Control-Allow-Headers", response.headers)
-        == "content-type, authorization, X-Request-ID, X-Apple-Request-UUID, traceparent, X-Apple-CloudKit-Request-KeyID, X-Apple-CloudKit-Request-ISO8601Date, X-Apple-CloudKit-Request-SignatureV1"
+        == """
+        content-type, authorization, X-Request-ID, X-Apple-Request-UUID, traceparent, \
+        X-Apple-CloudKit-Request-KeyID, X-Apple-CloudKit-Request-ISO8601Date, X-Apple-CloudKit-Request-SignatureV1
+        """
     )
   }
 

@@ -57,7 +57,10 @@ struct AssetUploadTests {
     let spool = Spool()
     let world = try await GatewayWorld(spool: spool.path)
     let body =
-      #"{"tokens":[{"recordType":"Note","fieldName":"blob","recordName":"f1"},{"recordType":"Note","fieldName":"other"}],"zoneID":{"zoneName":"Trips"}}"#
+      #"""
+      {"tokens":[{"recordType":"Note","fieldName":"blob","recordName":"f1"},{"recordType":"Note",\#
+      "fieldName":"other"}],"zoneID":{"zoneName":"Trips"}}
+      """#
     let tokens =
       try await world.alice(.post, "\(GatewayWorld.records)/assets/upload", body: body).json["tokens"]?.elements ?? []
     try #require(tokens.count == 2)

@@ -60,6 +60,8 @@ final class GatewayWorld: Sendable {
     var appQuestions = 0
     /// Users disabled during the test.
     var disabled: Set<String> = []
+    var acts: [NoteAct.Act] = []
+    var actStatuses: [Int] = []
   }
 
   let record = Mutex(Record())
@@ -80,6 +82,7 @@ final class GatewayWorld: Sendable {
     rate: TokenBucket.Rate? = nil, places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system,
     uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
     worker: Worker? = nil, resolver: Resolver? = nil, sharing: Sharing? = nil,
+    publicURL: String = "http://gateway", console: ConsoleSite? = nil,
     freeByteCount: @escaping @Sendable () -> Int64? = { nil }
   ) async throws {
     let cluster = Cluster(name: "gateway", role: .gateway)
@@ -163,6 +166,7 @@ final class GatewayWorld: Sendable {
             return owner == message.requestID
           }))
     }
+    Self.serveStaff(in: &share, relay)
     share.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.signingKey)) }
     share.on(OperatorRequest.self) { message, body, _ in
       relay.world.record.withLock { $0.operatorRequests.append((message, body)) }
@@ -197,10 +201,10 @@ final class GatewayWorld: Sendable {
     }
     self.buses = buses + [bus]
     var options = Gateway.Options(
-      publicAddress: PublicAddress(configured: "http://gateway"), notifierURL: "http://notifier",
+      publicAddress: PublicAddress(configured: publicURL), notifierURL: "http://notifier",
       requestLimit: limit, rate: rate)
     options.places = places
-    gateway = Gateway(
+    var gateway = Gateway(
       options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
       metrics: GatewayMetrics(metrics),
       uploads: AssetUploads(
@@ -212,6 +216,8 @@ final class GatewayWorld: Sendable {
             .content(FoundContent(hash, shard), offset: offset, byteCount: byteCount)
           }
         } : nil)
+    gateway.consoleSite = console
+    self.gateway = gateway
     relay.set(self)
     cluster.start(on: bus, shareEndpoint: buses[0].endpoint)
     _ = await bus.waitForPeers { !$0.isEmpty }
@@ -232,6 +238,7 @@ final class GatewayWorld: Sendable {
       return Authenticate.Reply(refusal: .userToken)
     }
     if message.container == nil {
+      if let reply = Self.staff(message.userToken) { return reply }
       return message.userToken == "operator" ? Authenticate.Reply(isOperator: true) : user(message.userToken)
     }
     guard message.container?.rawValue == Self.container else { return Authenticate.Reply(refusal: .container) }
@@ -249,6 +256,50 @@ final class GatewayWorld: Sendable {
     reply.grant = "grant-\(message.userToken ?? message.apiToken ?? "")"
     reply.callbackURL = record.withLock { message.apiToken == nil ? nil : $0.callbackURL }
     return reply
+  }
+
+  /// The sessions of the console that the directory knows.
+  private static func staff(_ token: String?) -> Authenticate.Reply? {
+    let containers: [String]?
+    switch token {
+    case "con_operator": containers = nil
+    case "con_developer": containers = [container]
+    case "con_other": containers = ["iCloud.org.example.other"]
+    default: return nil
+    }
+    var reply = Authenticate.Reply()
+    reply.member = StaffMember(name: String((token ?? "").dropFirst(4)), containers: containers)
+    reply.sessionEnd = 1_700_000_000_000 + 28_800_000
+    return reply
+  }
+
+  private static func serveStaff(in share: inout BusHandlers, _ relay: Relay) {
+    share.on(OpenConsole.self) { message, _, _ in
+      switch message.entry {
+      case .operatorToken("operator"): return Answer(OpenConsole.Reply(token: "con_operator"))
+      case .user("carol", "right"): return Answer(OpenConsole.Reply(token: "con_developer"))
+      case .user(_, "right"): return Answer(OpenConsole.Reply(lacksRole: true))
+      case .user(_, "often"): return Answer(OpenConsole.Reply(retryAfter: 120))
+      default: return Answer(OpenConsole.Reply())
+      }
+    }
+    share.on(CloseConsole.self) { message, _, _ in
+      _ = relay.world.record.withLock { $0.revoked.insert(message.token) }
+      return Answer(Acknowledgement())
+    }
+    share.on(NoteAct.self) { message, _, _ in
+      Answer(
+        NoteAct.Reply(
+          number: relay.world.record.withLock { record in
+            record.acts.append(message.act)
+            return Int64(record.acts.count)
+          }))
+    }
+    share.on(EndAct.self) { message, _, _ in
+      relay.world.record.withLock { $0.actStatuses.append(message.status) }
+      return Answer(Acknowledgement())
+    }
+    share.on(FetchStanding.self) { _, _, _ in Answer(FetchStanding.Reply(standing: UserStanding(roles: ["editors"]))) }
   }
 
   private func user(_ token: String?, origins: [String] = []) -> Authenticate.Reply {

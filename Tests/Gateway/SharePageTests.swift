@@ -17,7 +17,8 @@ import WebServices
   private static func result(_ type: String, _ status: String, open: String = "NONE", permission: String = "READ_ONLY")
     -> String
   {
-    #"{"participantType":"\#(type)","participantStatus":"\#(status)","participantPermission":"\#(permission)","share":{"publicPermission":"\#(open)","fields":{"cloudkit.title":{"value":"<b>Trip & Co"}}},"#
+    #"{"participantType":"\#(type)","participantStatus":"\#(status)","participantPermission":"\#(permission)","#
+      + #""share":{"publicPermission":"\#(open)","fields":{"cloudkit.title":{"value":"<b>Trip & Co"}}},"#
       + #""ownerIdentity":{"nameComponents":{"givenName":"Ann","familyName":"O'Hara"}}}"#
   }
 

@@ -149,7 +149,10 @@ import WebServices
       let response = await world.alice(method, "\(Self.path)/zones/list")
       #expect(
         response.text
-          == #"{"zones":[{"zoneID":{"zoneName":"Trips","ownerRecordName":"_ann"}},{"zoneID":{"zoneName":"Trips","ownerRecordName":"_bea"}}]}"#
+          == #"""
+          {"zones":[{"zoneID":{"zoneName":"Trips","ownerRecordName":"_ann"}},{"zoneID":{"zoneName":"Trips",\#
+          "ownerRecordName":"_bea"}}]}
+          """#
       )
     }
     #expect(Set(world.requests.map(\.request.route.method)) == ["GET", "POST"])
@@ -196,7 +199,10 @@ import WebServices
     }.joined(separator: ",")
     let deletion = #"{"operationType":"delete","subscription":{"subscriptionID":"s",\#(junk)},\#(junk)}"#
     let body =
-      #"{\#(junk),"reverse":true,"zones":[\#(zones)],"subscriptions":[{"subscriptionID":"s",\#(junk)}],"operations":[\#(deletion)]}"#
+      #"""
+      {\#(junk),"reverse":true,"zones":[\#(zones)],"subscriptions":[{"subscriptionID":"s",\#(junk)}],\#
+      "operations":[\#(deletion)]}
+      """#
     #expect(await world.alice(.post, "\(Self.path)/\(call)", body: body).status == 200)
     let sent = world.requests.map { String(decoding: $0.body, as: UTF8.self) }
     #expect(sent.count == (call.hasPrefix("zones") || call.hasPrefix("changes") ? 2 : 3))
@@ -229,7 +235,10 @@ import WebServices
     #expect(list["zones"]?.elements.map { $0["serverErrorCode"]?.string } == ["TRY_AGAIN_LATER", nil])
     #expect(list["zones"]?.elements.first?["zoneID"]?["zoneName"]?.string == "Trips")
     let body =
-      #"{"zones":[{"zoneID":{"zoneName":"T","ownerRecordName":"_bea"}},{"zoneID":{"zoneName":"T","ownerRecordName":"_ann"}}]}"#
+      #"""
+      {"zones":[{"zoneID":{"zoneName":"T","ownerRecordName":"_bea"}},{"zoneID":{"zoneName":"T",\#
+      "ownerRecordName":"_ann"}}]}
+      """#
     let found = try await world.alice(.post, "\(Self.path)/zones/lookup", body: body).json
     #expect(found["zones"]?.elements.map { $0["serverErrorCode"]?.string } == [nil, "TRY_AGAIN_LATER"])
     let one = await world.alice(
@@ -241,7 +250,7 @@ import WebServices
 
   @Test
   func
-    `while the share service is away the last known owners are asked, and nobody who was never asked about waits for ever`()
+    `while the share service is away the last known owners are asked, and nobody new waits for ever`()
     async throws
   {
     let world = try await world(limit: .seconds(1))

@@ -22,18 +22,24 @@ import Testing
     let (first, second, third) = (shortGUID(1, 1), shortGUID(0, 2), shortGUID(3, 3))
     let absent = shortGUID(1, GatewayWorld.absent)
     let body =
-      #"{"shortGUIDs":[{"value":"\#(first)"},{"value":"nonsense"},{"value":"\#(second)","shouldFetchRootRecord":true,"rootRecordDesiredKeys":["a"]},"#
-      + #"{"value":"\#(absent)"},{"value":"\#(third)","shouldFetchRootRecord":false},{"value":"\#(shortGUID(99, 4))"}]}"#
+      #"""
+      {"shortGUIDs":[{"value":"\#(first)"},{"value":"nonsense"},{"value":"\#(second)","shouldFetchRootRecord":true,\#
+      "rootRecordDesiredKeys":["a"]},{"value":"\#(absent)"},{"value":"\#(third)","shouldFetchRootRecord":false},\#
+      {"value":"\#(shortGUID(99, 4))"}]}
+      """#
     let response = await world.alice(.post, Self.resolve, body: body)
     #expect(response.status == 200)
     let missing = #""serverErrorCode":"NOT_FOUND","reason":"There is no share with this short GUID"}"#
     #expect(
       response.text
-        == #"{"results":[{"shortGUID":{"value":"\#(first)"},"from":"worker-2","user":"_alice"},{"shortGUID":{"value":"nonsense"},\#(missing),"#
-        + #"{"shortGUID":{"value":"\#(second)","shouldFetchRootRecord":true,"rootRecordDesiredKeys":["a"]},"from":"worker-1","user":"_alice"},"#
-        + #"{"shortGUID":{"value":"\#(absent)"},\#(missing),"#
-        + #"{"shortGUID":{"value":"\#(third)","shouldFetchRootRecord":false},"from":"worker-2","user":"_alice"},"#
-        + #"{"shortGUID":{"value":"\#(shortGUID(99, 4))"},\#(missing)]}"#)
+        == #"""
+        {"results":[{"shortGUID":{"value":"\#(first)"},"from":"worker-2","user":"_alice"},\#
+        {"shortGUID":{"value":"nonsense"},\#(missing),{"shortGUID":{"value":"\#(second)",\#
+        "shouldFetchRootRecord":true,"rootRecordDesiredKeys":["a"]},"from":"worker-1","user":"_alice"},\#
+        {"shortGUID":{"value":"\#(absent)"},\#(missing),{"shortGUID":{"value":"\#(third)",\#
+        "shouldFetchRootRecord":false},"from":"worker-2","user":"_alice"},\#
+        {"shortGUID":{"value":"\#(shortGUID(99, 4))"},\#(missing)]}
+        """#)
     let asked = world.record.withLock { $0.resolutions }.sorted { $0.shard < $1.shard }
     #expect(asked.map(\.shard) == [0, 1, 3])
     #expect(asked[0].items == [.init(shortGUID: second, fetchesRootRecord: true, desiredKeys: ["a"])])

@@ -21,7 +21,10 @@ private final class EventLog: Sendable {
     events.withLock { events in
       events.removeAll { $0.json.contains("\"identifier\":\"\(identifier)\"") }
       let json =
-        #"{"identifier":"\#(identifier)","type":"export","storeIdentifier":"S","startDate":"2026-11-20T07:33:24.000Z","endDate":\#(end),"succeeded":\#(endDate != nil),"error":null,"counts":{"saved":\#(saved),"deleted":0}}"#
+        #"""
+        {"identifier":"\#(identifier)","type":"export","storeIdentifier":"S","startDate":"2026-11-20T07:33:24.000Z",\#
+        "endDate":\#(end),"succeeded":\#(endDate != nil),"error":null,"counts":{"saved":\#(saved),"deleted":0}}
+        """#
       let number = lastNumber.withLock {
         $0 += 1
         return $0
@@ -40,7 +43,10 @@ private final class EventLog: Sendable {
     let found = events.withLock { $0.filter { $0.number > after } }
     let page = found.prefix(limit)
     let body =
-      #"{"events":[\#(page.map(\.json).joined(separator: ","))],"lastEvent":"\#(page.last?.number ?? after)","moreComing":\#(found.count > page.count)}"#
+      #"""
+      {"events":[\#(page.map(\.json).joined(separator: ","))],"lastEvent":"\#(page.last?.number ?? after)",\#
+      "moreComing":\#(found.count > page.count)}
+      """#
     return Answer(DatabaseRequest.Reply(status: 200, mayWait: page.isEmpty), body: Array(body.utf8))
   }
 }

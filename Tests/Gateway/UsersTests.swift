@@ -10,7 +10,11 @@ struct UsersTests {
     let path = "/database/1/\(GatewayWorld.container)/development/public/users"
     #expect(
       await world.alice(.get, "\(path)/caller").text
-        == #"{"userRecordName":"_alice","nameComponents":{"givenName":"Alice"},"lookupInfo":{"emailAddress":"alice@example.org"},"users":[{"userRecordName":"_alice","nameComponents":{"givenName":"Alice"},"lookupInfo":{"emailAddress":"alice@example.org"}}]}"#
+        == #"""
+        {"userRecordName":"_alice","nameComponents":{"givenName":"Alice"},\#
+        "lookupInfo":{"emailAddress":"alice@example.org"},"users":[{"userRecordName":"_alice",\#
+        "nameComponents":{"givenName":"Alice"},"lookupInfo":{"emailAddress":"alice@example.org"}}]}
+        """#
     )
     #expect(
       await world.alice(.get, "\(path)/current").text
@@ -18,7 +22,10 @@ struct UsersTests {
     let found = await world.alice(
       .post, "\(path)/discover",
       body:
-        #"{"lookupInfos":[{"userRecordName":"_nobody"},{"emailAddress":"x"},{"phoneNumber":"1"},{"userRecordName":"_alice"}]}"#
+        #"""
+        {"lookupInfos":[{"userRecordName":"_nobody"},{"emailAddress":"x"},{"phoneNumber":"1"},\#
+        {"userRecordName":"_alice"}]}
+        """#
     )
     #expect(try found.json["users"]?.elements.map { $0["userRecordName"]?.string } == ["_alice"])
     #expect(await world.alice(.get, "\(path)/discover").text == #"{"users":[]}"#)
@@ -26,14 +33,19 @@ struct UsersTests {
       .post, "\(path)/discover", body: #"{"lookupInfos":[{"emailAddress":"alice@example.org"}]}"#)
     #expect(
       byAddress.text
-        == #"{"users":[{"userRecordName":"_alice","nameComponents":{"givenName":"Alice"},"lookupInfo":{"emailAddress":"alice@example.org"}}]}"#
+        == #"""
+        {"users":[{"userRecordName":"_alice","nameComponents":{"givenName":"Alice"},\#
+        "lookupInfo":{"emailAddress":"alice@example.org"}}]}
+        """#
     )
     let email = await world.alice(
       .post, "\(path)/lookup/email",
       body: #"{"users":[{"emailAddress":"alice@example.org"},{"emailAddress":"x@y"},{}]}"#)
     #expect(
       email.text
-        == #"{"users":[{"userRecordName":"_alice","firstName":"Alice","lastName":null,"emailAddress":"alice@example.org"}]}"#
+        == #"""
+        {"users":[{"userRecordName":"_alice","firstName":"Alice","lastName":null,"emailAddress":"alice@example.org"}]}
+        """#
     )
     let id = await world.alice(
       .post, "\(path)/lookup/id", body: #"{"users":[{"userRecordName":"_alice"},{"userRecordName":"_bob"}]}"#)

@@ -62,7 +62,7 @@ struct FairnessTests {
 
   @Test
   func
-    `an address that goes on connecting is answered 256 times a second, closed at once beyond that, and others come in`()
+    `an address that goes on connecting is answered 256 times a second, then closed at once, and others come in`()
     async throws
   {
     let server = try server { configuration in configuration.connectionsPerClient = 1 }
@@ -265,7 +265,7 @@ struct FairnessTests {
 
   @Test
   func
-    `answers that are not taken are bounded for each client and together, and given up when they are not taken in time`()
+    `answers that are not taken are bounded for each client and together, and given up after a while`()
     async throws
   {
     let server = try server(

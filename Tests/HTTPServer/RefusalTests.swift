@@ -89,7 +89,7 @@ struct RefusalTests {
 
   @Test(arguments: ["POST", "PUT", "PATCH", "DELETE", "GET"])
   func
-    `a body that is declared too large is refused before it is read, and the answer arrives while the client still sends`(
+    `a body declared too large is refused before it is read, and the answer arrives while the client still sends`(
       method: String
     ) async throws
   {
@@ -117,7 +117,10 @@ struct RefusalTests {
         let body = String(repeating: "x", count: count)
         if isChunked {
           try await client.send(
-            "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\(String(count, radix: 16))\r\n\(body)\r\n0\r\n\r\n"
+            """
+            POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: \
+            chunked\r\n\r\n\(String(count, radix: 16))\r\n\(body)\r\n0\r\n\r\n
+            """
           )
         } else {
           try await client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: \(count)\r\n\r\n\(body)")

@@ -7,7 +7,10 @@ struct ServerTests {
     let server = try HTTPServer(handler: echo)
     let client = try RawConnection(port: server.port)
     try await client.send(
-      "POST /a%2Fb/c?x=1+2&y=%C3%A4 HTTP/1.1\r\nHost: h\r\nX-One: 1\r\nX-Two:  two words \r\nContent-Length: 5\r\n\r\nhello"
+      """
+      POST /a%2Fb/c?x=1+2&y=%C3%A4 HTTP/1.1\r\nHost: h\r\nX-One: 1\r\nX-Two:  two words \r\nContent-Length: \
+      5\r\n\r\nhello
+      """
     )
     let answer = try await client.readAnswer()
     #expect(answer.status == 200)

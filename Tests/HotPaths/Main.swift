@@ -4,7 +4,8 @@
 enum Main {
   static let usage = """
     usage: aquifer-hot [NAME...]
-           calls every hot path, or those of these names, under HotPathsLoop; prints of each the number of calls, how often they asked
+           calls every hot path, or those of these names, under HotPathsLoop; prints of each the number of calls, how \
+    often they asked
            for memory, and the name. Tests/HotPaths/check runs it and counts the instructions of those calls, too
     """
 

@@ -59,10 +59,13 @@ enum Notes {
   /// `records/modify` with `count` creations.
   static func modification(_ count: Int) -> [UInt8] {
     let operations = (0..<count).map { number in
-      #"{"operationType":"create","record":{"recordName":"\#(name(number))","recordType":"CD_Note","fields":{"CD_entityName":{"value":"Note","type":"STRING"},"#
-        + #""CD_title":{"value":"Note \#(number)","type":"STRING"},"CD_body":{"value":"\#(text)","type":"STRING"},"#
-        + #""CD_moveReceipt":{"value":"AAECAwQFBgcICQoLDA0ODw==","type":"BYTES"},"CD_createdAt":{"value":1790000000000,"type":"TIMESTAMP"},"#
-        + #""CD_rating":{"value":4,"type":"INT64"},"CD_folder":{"value":"\#(folder)","type":"STRING"}}}}"#
+      #"""
+      {"operationType":"create","record":{"recordName":"\#(name(number))","recordType":"CD_Note",\#
+      "fields":{"CD_entityName":{"value":"Note","type":"STRING"},"CD_title":{"value":"Note \#
+      \#(number)","type":"STRING"},"CD_body":{"value":"\#(text)","type":"STRING"},\#
+      "CD_moveReceipt":{"value":"AAECAwQFBgcICQoLDA0ODw==","type":"BYTES"},"CD_createdAt":{"value":1790000000000,\#
+      "type":"TIMESTAMP"},"CD_rating":{"value":4,"type":"INT64"},"CD_folder":{"value":"\#(folder)","type":"STRING"}}}}
+      """#
     }
     return Array(
       #"{"zoneID":{"zoneName":"Notes"},"atomic":true,"operations":[\#(operations.joined(separator: ","))]}"#.utf8)
@@ -71,12 +74,18 @@ enum Notes {
   /// `stores/{id}/transactions` with one transaction of five inserts.
   static let transactions: [UInt8] = {
     let changes = (0..<5).map { number in
-      #"{"changeType":"insert","entity":"Note","objectID":"\#(name(number))","attributes":{"title":"Note \#(number)","body":"\#(text)","#
-        + #""createdAt":"2026-11-20T07:33:24.123Z","rating":4},"relationships":{"folder":"\#(folder)"}}"#
+      #"""
+      {"changeType":"insert","entity":"Note","objectID":"\#(name(number))","attributes":{"title":"Note \#
+      \#(number)","body":"\#(text)","createdAt":"2026-11-20T07:33:24.123Z","rating":4},\#
+      "relationships":{"folder":"\#(folder)"}}
+      """#
     }
     return Array(
-      #"{"transactions":[{"transactionID":"\#(name(9))","timestamp":"2026-11-20T07:33:24.123Z","author":"load","changes":[\#(changes.joined(separator: ","))]}]}"#
-        .utf8)
+      #"""
+      {"transactions":[{"transactionID":"\#(name(9))","timestamp":"2026-11-20T07:33:24.123Z","author":"load",\#
+      "changes":[\#(changes.joined(separator: ","))]}]}
+      """#
+      .utf8)
   }()
 
   static func request(_ body: [UInt8]) throws -> ModifyRecordsRequest {

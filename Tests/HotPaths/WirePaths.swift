@@ -15,7 +15,10 @@ extension HotPath {
   private static func gateway() -> [HotPath] {
     let table = RouteTable()
     let target =
-      "/database/1/iCloud.org.example.notes/production/private/records/modify?clientBuildNumber=2604&clientId=6F0C2E61-4B7D-4C5E-8E1B-000000000000"
+      """
+      /database/1/iCloud.org.example.notes/production/private/records/modify?clientBuildNumber=2604&\
+      clientId=6F0C2E61-4B7D-4C5E-8E1B-000000000000
+      """
     let headers = [
       ("host", "sync.example.org"), ("authorization", "Bearer wat_0123456789abcdef0123456789abcdef"),
       ("content-type", "application/json"),

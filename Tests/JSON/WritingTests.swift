@@ -37,7 +37,10 @@ struct WritingTests {
     }
     #expect(
       text
-        == #"{"a":"x","list":[1,[],{},null,{"raw":[]},true],"bytes":"AQIDBA==","n":7,"m":-9223372036854775808,"d":0.5,"no":false}"#
+        == #"""
+        {"a":"x","list":[1,[],{},null,{"raw":[]},true],"bytes":"AQIDBA==","n":7,"m":-9223372036854775808,"d":0.5,\#
+        "no":false}
+        """#
     )
   }
 

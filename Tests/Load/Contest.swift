@@ -33,7 +33,10 @@ struct Contest: Sendable {
     if let tag = item?["recordChangeTag"]?.string, item?["serverErrorCode"] == nil { return .won(changeTag: tag) }
     throw LoadError(
       description:
-        "an update was answered with neither the record nor CONFLICT: \(String(decoding: body.prefix(500), as: UTF8.self))"
+        """
+        an update was answered with neither the record nor CONFLICT: \
+        \(String(decoding: body.prefix(500), as: UTF8.self))
+        """
     )
   }
 
@@ -114,8 +117,11 @@ struct Contest: Sendable {
 
   private func update(_ title: String, _ changeTag: String) -> [UInt8] {
     let body =
-      #"{"zoneID":{"zoneName":"\#(zoneName)"},"operations":[{"operationType":"update","record":{"recordName":"\#(recordName)","recordType":"CD_Note","#
-      + #""recordChangeTag":"\#(changeTag)","fields":{"CD_title":{"value":"\#(title)"}}}}]}"#
+      #"""
+      {"zoneID":{"zoneName":"\#(zoneName)"},"operations":[{"operationType":"update",\#
+      "record":{"recordName":"\#(recordName)","recordType":"CD_Note","recordChangeTag":"\#(changeTag)",\#
+      "fields":{"CD_title":{"value":"\#(title)"}}}}]}
+      """#
     return httpRequest("POST", modifyPath, host: target.host, body: Array(body.utf8))
   }
 

@@ -18,7 +18,10 @@ struct StorageLimit: Hashable, Sendable {
   var threadCount: Int { min(fileCount, 2) }
 
   var name: String {
-    "SQLite, \(fileCount == 1 ? "1 file" : "\(fileCount) files on \(threadCount) threads"), \(recordsPerCommit == 1 ? "1 record" : "\(recordsPerCommit) records") a commit"
+    """
+    SQLite, \(fileCount == 1 ? "1 file" : "\(fileCount) files on \(threadCount) threads"), \
+    \(recordsPerCommit == 1 ? "1 record" : "\(recordsPerCommit) records") a commit
+    """
   }
 
   /// - Parameter folder: on the disk of the data; the files stay in it.
@@ -70,11 +73,13 @@ private final class LimitFile {
     connection = try Connection(exclusive: path, mode: .readWrite)
     try connection.execute(
       """
-      PRAGMA page_size=4096; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-8000; PRAGMA temp_store=MEMORY; PRAGMA secure_delete=FAST;
+      PRAGMA page_size=4096; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-8000; PRAGMA \
+      temp_store=MEMORY; PRAGMA secure_delete=FAST;
       PRAGMA journal_size_limit=67108864;
       CREATE TABLE zone(id INTEGER PRIMARY KEY, seq INTEGER NOT NULL);
       INSERT INTO zone VALUES(1, 0);
-      CREATE TABLE record(id INTEGER PRIMARY KEY, zone INTEGER NOT NULL, name NOT NULL, seq INTEGER NOT NULL, type INTEGER NOT NULL, deleted INTEGER NOT NULL,
+      CREATE TABLE record(id INTEGER PRIMARY KEY, zone INTEGER NOT NULL, name NOT NULL, seq INTEGER NOT NULL, \
+      type INTEGER NOT NULL, deleted INTEGER NOT NULL,
         data BLOB NOT NULL);
       CREATE INDEX record_name ON record(zone, name, type);
       CREATE UNIQUE INDEX record_changes ON record(zone, seq)

@@ -138,7 +138,10 @@ struct Load {
     try await population.waitForIndexes(with: admin)
     let seconds = [start, filled, Connections.now()].map { Double($0) / 1e9 }
     say(
-      "\(options.recordCount) records to query written in \((seconds[1] - seconds[0]).text(1)) s, indexes ready after \((seconds[2] - seconds[1]).text(1)) s"
+      """
+      \(options.recordCount) records to query written in \((seconds[1] - seconds[0]).text(1)) s, indexes ready after \
+      \((seconds[2] - seconds[1]).text(1)) s
+      """
     )
     return population
   }
@@ -198,7 +201,10 @@ extension Report {
       let rate = figures.recordsPerSecond > 0 ? ", \(figures.recordsPerSecond.text(0)) records/s" : ""
       let errors = figures.errorCount > 0 ? ", \(figures.errorCount) ERRORS" : ""
       say(
-        "\(line.name) (\(number) of \(options.runCount))\(rate), p50 \(figures.p50.text(2)) ms, p99 \(figures.p99.text(2)) ms\(errors)"
+        """
+        \(line.name) (\(number) of \(options.runCount))\(rate), p50 \(figures.p50.text(2)) ms, p99 \
+        \(figures.p99.text(2)) ms\(errors)
+        """
       )
     }
   }

@@ -26,21 +26,30 @@ struct Options: Equatable {
     let reason: String
   }
 
+  /// A line of the help for each workload.
+  private static let meanings = Workload.allCases.map { workload in
+    String(repeating: " ", count: 31)
+      + "\(workload.rawValue.padded(4, right: true)) \(workload.meaning) (:\(workload.clientCount))"
+  }.joined(separator: "\n")
+
   static let help = """
     usage: aquifer-load [--url URL] (--operator-token TOKEN | --scenario FILE) [--workload NAMES] [options]
 
-    Sends workloads to a running Aquifer over keep-alive connections. Prints the figures of each: records/s, the latencies p50 and p99 in
-    milliseconds, and errors, as medians of several runs. With the operator token, and if the processes' admin addresses answer, it prints
-    the figures of each process, too: microseconds of processor time for a record, and resident memory. "busy before" shows the machine's
-    load before each run: the use of its processors in a quarter of a second, and the load average of a minute.
+    Sends workloads to a running Aquifer over keep-alive connections. Prints the figures of each: records/s, the
+    latencies p50 and p99 in milliseconds, and errors, as medians of several runs. With the operator token, and if the
+    processes' admin addresses answer, it prints the figures of each process, too: microseconds of processor time for a
+    record, and resident memory. "busy before" shows the machine's load before each run: the use of its processors in a
+    quarter of a second, and the load average of a minute.
 
-      --url URL              the gateway, which names the notifier's address (default $AQUIFER_SERVER or http://127.0.0.1:8080)
+      --url URL              the gateway, which names the notifier's address (default $AQUIFER_SERVER
+                             or http://127.0.0.1:8080)
       --operator-token T     makes container, model, users and tokens (default $AQUIFER_OPERATOR_TOKEN)
-      --scenario FILE        uses an existing installation's content instead: {"container","environment"?,"apiToken","modelHash"?,"clients":[{"webAuthToken"}]}
+      --scenario FILE        uses an existing installation's content instead:
+                             {"container","environment"?,"apiToken","modelHash"?,"clients":[{"webAuthToken"}]}
       --workload NAMES       some of these, with commas; each may be followed by a number: w2:8      (default w1a:16)
                              and w0, w1 and queries by a rate: w1a:16@2000 are 2000 requests a second of 16 clients,
                              whose latencies count from the time when each was due
-    \(Workload.allCases.map { "                               \($0.rawValue.padded(4, right: true)) \($0.meaning) (:\($0.clientCount))" }.joined(separator: "\n"))
+    \(meanings)
                              all: the benchmark, \(Workload.Sized.benchmark.map(\.name).joined(separator: " "))
       --limits               also measures SQLite alone, and an HTTP server without work, on this machine
       --seconds S            the length of one run, 0.1…60            (default 5)
@@ -58,9 +67,12 @@ struct Options: Equatable {
       --markdown FILE        the tables in Markdown; -: in place of the text
       --help
 
-    A record has about 1 KB of JSON, a queried record 200 bytes. The first half second of a closed loop does not count. Every client of w1 has a
-    user and a zone of its own; the other workloads use devices of one user. w2, w3, w4 and w5 fail when a device misses a change or gets it
-    twice, or when both devices win. At the end the command deletes its zones and stores; its container and users stay. The exit code is 0,
+    A record has about 1 KB of JSON, a queried record 200 bytes. The first half second of a closed loop does not \
+    count. Every client of w1 has a
+    user and a zone of its own; the other workloads use devices of one user. w2, w3, w4 and w5 fail when a device \
+    misses a change or gets it
+    twice, or when both devices win. At the end the command deletes its zones and stores; its container and users \
+    stay. The exit code is 0,
     1 (a refusal, a failure, or not one successful request) or 2 (usage).
 
       aquifer-load --workload w1a,w1b --runs 3

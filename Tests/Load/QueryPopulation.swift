@@ -56,9 +56,12 @@ struct QueryPopulation: Sendable {
     let operations = numbers.map { number in
       // Scattered, so that neither the order of writing nor that of names equals an index's order.
       let place = Self.first + number &* 7_919 % recordCount
-      return #"{"operationType":"create","record":{"recordName":"\#(random.uuid())","recordType":"CD_Note","fields":{"#
-        + #""CD_entityName":{"value":"Note"},"CD_title":{"value":"Note \#(number)"},"#
-        + #""CD_rating":{"value":\#(Self.first + number % (recordCount / Self.hitCount))},"CD_createdAt":{"value":\#(place)000000}}}}"#
+      return #"""
+        {"operationType":"create","record":{"recordName":"\#(random.uuid())","recordType":"CD_Note",\#
+        "fields":{"CD_entityName":{"value":"Note"},"CD_title":{"value":"Note \#
+        \#(number)"},"CD_rating":{"value":\#(Self.first + number % (recordCount / Self.hitCount))},\#
+        "CD_createdAt":{"value":\#(place)000000}}}}
+        """#
     }
     return Array(
       #"{"zoneID":{"zoneName":"\#(zoneName)"},"atomic":true,"operations":[\#(operations.joined(separator: ","))]}"#.utf8
@@ -73,8 +76,11 @@ struct QueryPopulation: Sendable {
     ]
     for question in questions {
       let body = Array(
-        #"{"zoneID":{"zoneName":"\#(zoneName)"},"resultsLimit":\#(Self.pageSize),"query":{"recordType":"CD_Note",\#(question)}}"#
-          .utf8)
+        #"""
+        {"zoneID":{"zoneName":"\#(zoneName)"},"resultsLimit":\#(Self.pageSize),"query":{"recordType":"CD_Note",\#
+        \#(question)}}
+        """#
+        .utf8)
       for _ in 0..<3600 {
         let start = Connections.now()
         _ = try await admin.call("POST", queryPath, body: body, isOperator: false)

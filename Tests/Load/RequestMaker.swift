@@ -50,7 +50,9 @@ struct RequestMaker: Sendable {
     case .qs:
       body.query(
         zoneName,
-        #""filterBy":[{"fieldName":"CD_createdAt","comparator":"GREATER_THAN","fieldValue":{"type":"TIMESTAMP","value":"#,
+        #"""
+        "filterBy":[{"fieldName":"CD_createdAt","comparator":"GREATER_THAN","fieldValue":{"type":"TIMESTAMP","value":
+        """#,
         #"000000}}],"sortBy":[{"fieldName":"CD_createdAt"}]"#)
     case .w0: break
     default: body.operations(count, zoneName: zoneName)
@@ -117,7 +119,10 @@ struct RequestMaker: Sendable {
 
     mutating func query(_ zoneName: String, _ head: String, _ tail: String) {
       add(
-        #"{"zoneID":{"zoneName":"\#(zoneName)"},"resultsLimit":\#(QueryPopulation.pageSize),"query":{"recordType":"CD_Note",\#(head)"#
+        #"""
+        {"zoneID":{"zoneName":"\#(zoneName)"},"resultsLimit":\#(QueryPopulation.pageSize),\#
+        "query":{"recordType":"CD_Note",\#(head)
+        """#
       )
       numberPlaces.append(bytes.count)
       add(String(repeating: "1", count: QueryPopulation.digitCount))
@@ -131,13 +136,19 @@ struct RequestMaker: Sendable {
         add(#"{"operationType":"create","record":{"recordName":""#)
         addUUID()
         add(
-          #"","recordType":"CD_Note","fields":{"CD_entityName":{"value":"Note","type":"STRING"},"CD_title":{"value":"Note \#(index)","type":"STRING"},"#
+          #"""
+          ","recordType":"CD_Note","fields":{"CD_entityName":{"value":"Note","type":"STRING"},\#
+          "CD_title":{"value":"Note \#(index)","type":"STRING"},
+          """#
         )
         add(#""CD_body":{"value":""#)
         addText()
         add(#"","type":"STRING"},"CD_moveReceipt":{"value":"AAECAwQFBgcICQoLDA0ODw==","type":"BYTES"},"#)
         add(
-          #""CD_createdAt":{"value":1790000000000,"type":"TIMESTAMP"},"CD_rating":{"value":4,"type":"INT64"},"CD_folder":{"value":""#
+          #"""
+          "CD_createdAt":{"value":1790000000000,"type":"TIMESTAMP"},"CD_rating":{"value":4,"type":"INT64"},\#
+          "CD_folder":{"value":"
+          """#
         )
         addUUID()
         add(#"","type":"STRING"}}}}"#)

@@ -63,14 +63,16 @@ struct Scenario {
     <model type="com.apple.IDECoreDataModeler.DataModel" documentVersion="1.0" usedWithCloudKit="YES">
       <entity name="Folder" syncable="YES">
         <attribute name="name" optional="YES" attributeType="String"/>
-        <relationship name="notes" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Note" inverseName="folder" inverseEntity="Note"/>
+        <relationship name="notes" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Note" \
+    inverseName="folder" inverseEntity="Note"/>
       </entity>
       <entity name="Note" syncable="YES">
         <attribute name="body" optional="YES" attributeType="String"/>
         <attribute name="createdAt" optional="YES" attributeType="Date" usesScalarValueType="NO"/>
         <attribute name="rating" optional="YES" attributeType="Integer 64" usesScalarValueType="YES"/>
         <attribute name="title" optional="YES" attributeType="String"/>
-        <relationship name="folder" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Folder" inverseName="notes" inverseEntity="Folder"/>
+        <relationship name="folder" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Folder" \
+    inverseName="notes" inverseEntity="Folder"/>
       </entity>
     </model>
     """
@@ -81,7 +83,10 @@ struct Scenario {
 extension Scenario {
   /// The path of a record plane call, with credentials as CloudKit's web clients send them.
   func recordPlane(_ call: String, token: String) -> String {
-    "/database/1/\(container)/\(environment)/\(call)?ckAPIToken=\(Self.percentEncoded(apiToken))&ckWebAuthToken=\(Self.percentEncoded(token))"
+    """
+    /database/1/\(container)/\(environment)/\(call)?ckAPIToken=\(Self.percentEncoded(apiToken))&\
+    ckWebAuthToken=\(Self.percentEncoded(token))
+    """
   }
 
   /// Makes a new zone and returns its name.
@@ -122,7 +127,10 @@ extension Scenario {
   /// Makes couriers for a user's devices, and returns their addresses.
   func couriers(_ count: Int, token: String, _ target: Target) async throws -> [String] {
     let path =
-      "/device/1/\(container)/\(environment)/tokens/create?ckAPIToken=\(Self.percentEncoded(apiToken))&ckWebAuthToken=\(Self.percentEncoded(token))"
+      """
+      /device/1/\(container)/\(environment)/tokens/create?ckAPIToken=\(Self.percentEncoded(apiToken))&\
+      ckWebAuthToken=\(Self.percentEncoded(token))
+      """
     var random = FastRandom(seed: SecureRandom.uint64())
     let requests = (0..<count).map { _ in
       httpRequest(
@@ -192,7 +200,10 @@ struct Admin {
       let call = path.split(separator: "?").first.map(String.init) ?? path
       throw LoadError(
         description:
-          "\(method) \(call) was answered \(response.status): \(String(decoding: response.body.prefix(300), as: UTF8.self))"
+          """
+          \(method) \(call) was answered \(response.status): \
+          \(String(decoding: response.body.prefix(300), as: UTF8.self))
+          """
       )
     }
     return try JSONValue(parsing: response.body)

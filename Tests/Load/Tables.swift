@@ -96,7 +96,10 @@ extension Report {
     }
     table.notes = [
       "SQLite, HTTP and PostgreSQL are limits measured in the same run, each doing nothing but its part.",
-      "Peers' figures come from another run on a machine of the same kind (two cores, the generator beside the server); × above 1 is ahead of the peer.",
+      """
+      Peers' figures come from another run on a machine of the same kind (two cores, the generator beside the server); \
+      × above 1 is ahead of the peer.
+      """,
       "Stores have no HTTP, no users and no semantics.",
     ]
     return table
@@ -125,7 +128,10 @@ extension Report {
       if let error = entry.firstError { table.notes.append("\(entry.workload.name): the first error was: \(error)") }
     }
     table.notes.append(
-      "Runs: records/s of each, or p50 ms where there is no rate. Before each run: the load average, and how busy the processors were in a quarter of a second."
+      """
+      Runs: records/s of each, or p50 ms where there is no rate. Before each run: the load average, and how busy the \
+      processors were in a quarter of a second.
+      """
     )
     return table
   }
@@ -144,7 +150,10 @@ extension Report {
           })
     }
     table.notes = [
-      "Warming up counts in both. Of w3 a record is one device's ping and pull, of w4 an update that won; the generator runs on the same machine."
+      """
+      Warming up counts in both. Of w3 a record is one device's ping and pull, of w4 an update that won; the generator \
+      runs on the same machine.
+      """
     ]
     return table
   }

@@ -70,7 +70,10 @@ final class NaiveServer: HTTPHandler {
   }
 
   private func item(_ record: Record) -> String {
-    #"{"recordName":"\#(record.name)","recordChangeTag":"\#(record.tag)","deleted":false,"fields":{"CD_title":{"value":"\#(record.title)"}}}"#
+    #"""
+    {"recordName":"\#(record.name)","recordChangeTag":"\#(record.tag)","deleted":false,\#
+    "fields":{"CD_title":{"value":"\#(record.title)"}}}
+    """#
   }
 
   private func modify(_ body: [UInt8]) -> HTTPResponse {
@@ -122,7 +125,10 @@ final class NaiveServer: HTTPHandler {
     return answer(
       "zones",
       [
-        #"{"zoneID":{},"syncToken":"\#(end)","moreComing":\#(end < records.count),"records":[\#(page.map(item).joined(separator: ","))]}"#
+        #"""
+        {"zoneID":{},"syncToken":"\#(end)","moreComing":\#(end < records.count),\#
+        "records":[\#(page.map(item).joined(separator: ","))]}
+        """#
       ])
   }
 

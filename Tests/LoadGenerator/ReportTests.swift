@@ -66,8 +66,10 @@ struct ReportTests {
       json: JSONValue(
         parsing: Array(
           #"""
-          {"commit":"abc","command":"deploy/bench","postgres":{"note":"n","limits":[{"name":"PostgreSQL","workload":"w1a:16","recordsPerSecond":2500,"p50ms":1.5}]},
-          "footprint":{"startMilliseconds":[300,250,400],"idle":[{"process":"worker","memoryMB":30.5}],"binaries":[{"name":"aquifer","bytes":2097152,"libraryBytes":1048576}]}}
+          {"commit":"abc","command":"deploy/bench","postgres":{"note":"n","limits":[{"name":"PostgreSQL",\#
+          "workload":"w1a:16","recordsPerSecond":2500,"p50ms":1.5}]},
+          "footprint":{"startMilliseconds":[300,250,400],"idle":[{"process":"worker","memoryMB":30.5}],\#
+          "binaries":[{"name":"aquifer","bytes":2097152,"libraryBytes":1048576}]}}
           """#.utf8)))
     return report
   }

@@ -77,7 +77,10 @@ struct PullTests {
   @Test func `objects of a store are followed by its import token`() throws {
     let feed = Feed.store(path: "/s", bearer: "t")
     let body =
-      #"{"changes":[{"changeType":"save","objectID":"A"},{"changeType":"delete","objectID":"B"}],"importToken":"x+/=","moreComing":true,"caughtUp":false}"#
+      #"""
+      {"changes":[{"changeType":"save","objectID":"A"},{"changeType":"delete","objectID":"B"}],"importToken":"x+/=",\#
+      "moreComing":true,"caughtUp":false}
+      """#
     #expect(feed.page(Array(body.utf8)) == Feed.Page(token: "x+/=", moreComing: true))
     #expect(try feed.names(Array(body.utf8)) == ["A"])
     #expect(

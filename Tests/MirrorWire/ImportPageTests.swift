@@ -11,12 +11,14 @@ private let text = #"""
    {"changeType":"zone","zoneID":\#(zone),"reason":"purged","action":"delete","recovery":9},
    {"redelivered":true,"changeType":"save","entity":"Post","objectID":"a","zoneID":\#(zone),
     "attributes":{"title":"a\"\\\/\b\f\n\r\té😀","score":-7,"ratio":1.5e2,"isOn":true,"none":null,
-     "photo":{"asset":{"fileChecksum":"AQ==","size":3,"downloadURL":"http://x/y"}},"home":{"city":"Köln","rooms":{"n":2}}},
+     "photo":{"asset":{"fileChecksum":"AQ==","size":3,"downloadURL":"http://x/y"}},"home":{"city":"Köln",\#
+  "rooms":{"n":2}}},
     "relationships":{"cover":"c","author":null},"recordChangeTag":"7",
     "modified":{"timestamp":1795160004123,"userRecordName":"_u","deviceID":null}},
    {"changeType":"delete","entity":"Post","objectID":"b","zoneID":\#(zone)},
    {"changeType":"link","relationship":"tags","entity":"Post","objectID":"a","target":{"entity":"Tag","objectID":"t"}},
-   {"changeType":"unlink","relationship":"tags","entity":"Post","objectID":"a","target":{"entity":"Tag","objectID":"u"}},
+   {"changeType":"unlink","relationship":"tags","entity":"Post","objectID":"a","target":{"entity":"Tag",\#
+  "objectID":"u"}},
    {"changeType":"move","objectID":"a","from":\#(zone),"to":\#(zone)},
    {"changeType":"share","zoneID":\#(zone)},
    {"changeType":"ofLater","deep":[[{}],[]]}],
@@ -100,7 +102,9 @@ private let text = #"""
     // The reader of pages reads what the encoder writes.
     let attributes = String(decoding: try values.json(), as: UTF8.self)
     let page =
-      #"{"importToken":"a","changes":[{"changeType":"save","objectID":"o","zoneID":\#(zone),"attributes":\#(attributes)}]}"#
+      #"""
+      {"importToken":"a","changes":[{"changeType":"save","objectID":"o","zoneID":\#(zone),"attributes":\#(attributes)}]}
+      """#
     guard case .save(let object)? = try ImportPage(json: Array(page.utf8)).changes.first else {
       Issue.record("no object")
       return
@@ -119,7 +123,9 @@ private let text = #"""
 
   @Test func `an error says which transaction was refused, and what to do`() throws {
     let text =
-      #"{"uuid":"u","serverErrorCode":"BAD_REQUEST","reason":"transactions[3]: changes[0]: Tag.nam: no","ckErrorCode":12}"#
+      #"""
+      {"uuid":"u","serverErrorCode":"BAD_REQUEST","reason":"transactions[3]: changes[0]: Tag.nam: no","ckErrorCode":12}
+      """#
     var error = try ServerError(json: Array(text.utf8))
     error.status = 400
     #expect(error.refusedTransaction == 3 && error.remedy == .none && error.requestID == "u")

@@ -12,10 +12,10 @@ let syncMachineTable: [String: String] = [
     stopped, paused:  → paused
     offline:  → offline
     isSetUp: -setUp openPings +import import
-    exported, exported, more, set aside, imported, imported, more, reset, nothing: -setUp +setUp setUp
+    exported, exported, more, set aside, imported, imported, more, reset, restored, nothing: -setUp +setUp setUp
     lost: !setUp wait → offline
     full: !setUp wait → diskFull
-    damaged, 400, 404, 410: !setUp wait → failed
+    damaged, 400, 404, 410, 410 restored: !setUp wait → failed
     cancelled: !setUp +setUp setUp
     421, account: !setUp → signedOut
     429: !setUp wait 7 → throttled
@@ -27,7 +27,7 @@ let syncMachineTable: [String: String] = [
   working
     stopped, paused:  → paused
     offline:  → offline
-    isSetUp, exported, exported, more, set aside, imported, reset, nothing: -import wait → nothingPending
+    isSetUp, exported, exported, more, set aside, imported, reset, restored, nothing: -import wait → nothingPending
     imported, more: import
     lost: !import wait → offline
     full: !import wait → diskFull
@@ -35,6 +35,7 @@ let syncMachineTable: [String: String] = [
     cancelled: !import +import import
     404: !import +setUp setUp
     410: !import reset
+    410 restored: !import restore
     421, account: !import → signedOut
     429: !import wait 7 → throttled
     503: !import wait → throttled
@@ -53,13 +54,15 @@ let syncMachineTable: [String: String] = [
   working
     stopped, paused:  → paused
     offline:  → offline
-    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, nothing: -export +import import
+    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, restored, nothing: -export +import \
+  import
     lost: !export wait → offline
     full: !export wait → diskFull
     damaged, 410: !export wait → failed
     cancelled: !export +export export
     400: !export setAside
     404: !export +setUp setUp
+    410 restored: !export restore
     421, account: !export → signedOut
     429: !export wait 7 → throttled
     503: !export wait → throttled
@@ -71,13 +74,14 @@ let syncMachineTable: [String: String] = [
     stopped, paused: endWait → paused
     saved, pinged, reset wanted: endWait → working
     offline: endWait → offline
-    isSetUp, exported, exported, more, set aside, imported, reset, nothing, cancelled: wait at server
+    isSetUp, exported, exported, more, set aside, imported, reset, restored, nothing, cancelled: wait at server
     imported, more: +import import → working
     lost: wait → offline
     full: wait → diskFull
     damaged, 400: wait → failed
     404: +setUp setUp → working
     410: reset → working
+    410 restored: restore → working
     421, account:  → signedOut
     429: wait 7 → throttled
     503: wait → throttled
@@ -88,10 +92,10 @@ let syncMachineTable: [String: String] = [
   working
     stopped, paused:  → paused
     offline:  → offline
-    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, nothing: +import import
+    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, restored, nothing: +import import
     lost: wait → offline
     full: wait → diskFull
-    damaged, 400, 410: wait → failed
+    damaged, 400, 410, 410 restored: wait → failed
     cancelled: +export export
     404: +setUp setUp
     421, account:  → signedOut
@@ -104,16 +108,35 @@ let syncMachineTable: [String: String] = [
   working
     stopped, paused:  → paused
     offline:  → offline
-    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, nothing, cancelled: +import import
+    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, restored, nothing, cancelled: \
+  +import import
     lost: wait → offline
     full: wait → diskFull
-    damaged, 400, 410: wait → failed
+    damaged, 400, 410, 410 restored: wait → failed
     404: +setUp setUp
     421, account:  → signedOut
     429: wait 7 → throttled
     503: wait → throttled
     gap: wait → modelUnknown
     lease: abandonReset → failed
+  """,
+  "restoring": """
+  working
+    stopped, paused:  → paused
+    offline:  → offline
+    isSetUp, exported, set aside, imported, imported, more, reset, restored, nothing: -export reset
+    exported, more: -export +export export
+    lost: !export wait → offline
+    full: !export wait → diskFull
+    damaged, 410, 410 restored: !export wait → failed
+    cancelled: !export +export export
+    400: !export setAside
+    404: !export +setUp setUp
+    421, account: !export → signedOut
+    429: !export wait 7 → throttled
+    503: !export wait → throttled
+    gap: !export wait → modelUnknown
+    lease: !export wait 9 → leaseLost
   """,
   "throttled": """
   throttled

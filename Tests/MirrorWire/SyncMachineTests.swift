@@ -86,7 +86,7 @@ import Testing
       var requests = 0
       for output in outputs {
         switch output {
-        case .setUp, .reset: requests += 1
+        case .setUp, .reset, .restore: requests += 1
         case .export, .setAside:
           requests += 1
           isExporting = true
@@ -130,6 +130,22 @@ import Testing
       return
     }
     #expect(duration >= .seconds(12 * 60) && duration <= .seconds(18 * 60))
+  }
+
+  @Test func `a restored server is sent everything that it may have lost before it is asked for anything`() {
+    var machine = SyncMachine(seed: 1)
+    var words = machine.handle(.started(.known)).map(\.word)
+    words += machine.handle(.refusal(410, "BAD_REQUEST", recovery: 294)).map(\.word)
+    words += machine.handle(.answered(.restored)).map(\.word)
+    for hasMore in [true, true, false] {
+      words += machine.handle(.answered(.exported(hasMore: hasMore))).map(\.word)
+      words += machine.handle(.pinged).map(\.word)
+    }
+    words += machine.handle(.answered(.reset)).map(\.word)
+    #expect(
+      words.filter { !$0.hasPrefix("+") && !$0.hasPrefix("-") && !$0.hasPrefix("!") } == [
+        "openPings", "import", "restore", "export", "export", "export", "reset", "import",
+      ])
   }
 
   @Test func `imports and exports take turns while both are wanted`() {

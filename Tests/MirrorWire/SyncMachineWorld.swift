@@ -11,10 +11,12 @@ let namedInputs: [(name: String, input: SyncInput)] = [
   ("exported, more", .answered(.exported(hasMore: true))), ("set aside", .answered(.setAside(hasMore: false))),
   ("imported", .answered(.imported(hasMore: false, isCaughtUp: true))),
   ("imported, more", .answered(.imported(hasMore: true, isCaughtUp: false))), ("reset", .answered(.reset)),
+  ("restored", .answered(.restored)),
   ("nothing", .answered(.nothing)), ("lost", .answered(.failed(.transport("lost")))),
   ("full", .answered(.failed(.full))), ("damaged", .answered(.failed(.damaged("page")))),
   ("cancelled", .answered(.failed(.cancelled))), ("400", .refusal(400, "BAD_REQUEST")),
   ("404", .refusal(404, "NOT_FOUND")), ("410", .refusal(410, "BAD_REQUEST")),
+  ("410 restored", .refusal(410, "BAD_REQUEST", recovery: 294)),
   ("421", .refusal(421, "AUTHENTICATION_REQUIRED")), ("429", .refusal(429, "THROTTLED", retryAfter: 7)),
   ("503", .refusal(503, "TRY_AGAIN_LATER")),
   ("gap", .refusal(409, "CONFLICT", gap: [.init(recordType: "CD_A", field: nil)])),
@@ -32,6 +34,7 @@ let namedStates: [(name: String, path: [SyncInput])] = [
   ("waiting at the server", [.started(.withoutPings), .answered(.imported(hasMore: false, isCaughtUp: true))]),
   ("setting aside", [.started(.pending), .refusal(400, "BAD_REQUEST")]),
   ("resetting", [.started(.known), .refusal(410, "BAD_REQUEST")]),
+  ("restoring", [.started(.known), .refusal(410, "BAD_REQUEST", recovery: 294), .answered(.restored)]),
   ("throttled", [.started(.known), .refusal(429, "THROTTLED", retryAfter: 7)]),
   ("unreachable", [.started(.pending), .answered(.failed(.transport("lost")))]),
   ("told to be offline", [.started(.known), .online(false), .answered(.failed(.transport("lost")))]),
@@ -53,13 +56,15 @@ extension SyncFacts {
 
 extension SyncInput {
   static func refusal(
-    _ status: Int, _ code: String, cocoa: Int? = nil, retryAfter: Double? = nil, gap: [ServerError.MissingField]? = nil
+    _ status: Int, _ code: String, cocoa: Int? = nil, retryAfter: Double? = nil, recovery: Int? = nil,
+    gap: [ServerError.MissingField]? = nil
   ) -> Self {
     .answered(
       .failed(
         .server(
           ServerError(
-            status: status, serverErrorCode: code, cocoaErrorCode: cocoa, retryAfter: retryAfter, schemaGap: gap))))
+            status: status, serverErrorCode: code, cocoaErrorCode: cocoa, retryAfter: retryAfter, recovery: recovery,
+            schemaGap: gap))))
   }
 }
 
@@ -73,6 +78,7 @@ extension SyncOutput {
     case .endWait: "endWait"
     case .setAside: "setAside"
     case .reset: "reset"
+    case .restore: "restore"
     case .abandonReset: "abandonReset"
     case .openPings: "openPings"
     case .wait(let duration, _):

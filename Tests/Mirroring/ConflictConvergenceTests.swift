@@ -1,4 +1,5 @@
-// C4: what is left of a set of edits depends on the edits and on what each of them knew, not on the order in which they arrive.
+// C4: what is left of a set of edits depends on the edits and on what each of them knew, not on the order in which they
+// arrive.
 
 import History
 import Mirroring

@@ -120,7 +120,7 @@ struct ConflictTests {
 
   @Test
   func
-    `T-C10 a clock that is hours ahead wins for a minute and no longer, and nobody who knew of its edit is held back by it`()
+    `T-C10 a clock that is hours ahead wins for a minute and no longer, and its edit holds nobody back`()
     throws
   {
     let ahead = EditTime.edit(7_200_000, savedAt: 1000, base: 1)

@@ -93,7 +93,7 @@ private let cells: [(RecoverySignal, own: RecoveryStep, shared: RecoveryStep)] =
 
   @Test
   func
-    `T-I03 an entity that is new, or comes with another configuration, is sent, and without the old model everything is`()
+    `T-I03 an entity that is new or comes with a configuration is sent, and without the old model everything is`()
   {
     let added = Self.upgrade(from: [Self.tag], to: [Self.tag, Self.photo])
     #expect(added.concerns(Self.record("Photo")) && !added.concerns(Self.record("Tag")))

@@ -7,7 +7,8 @@ import ObjectModel
 enum Tool {
   static let usage = """
     usage: MirroringTool map RECORDS
-             exports so many objects into records, 80 transactions of five at a time, and imports those; prints records a second of each,
+             exports so many objects into records, 80 transactions of five at a time, and imports those; prints \
+    records a second of each,
              by the process's own time, the best of five rounds
            MirroringTool profile RECORDS
              the same once, for a profiler

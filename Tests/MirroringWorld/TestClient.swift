@@ -129,8 +129,8 @@ package final class TestClient {
   /// Skips a page: an error that no real device makes, for tests that must notice it.
   package func skipPage() throws { token = try fetch().next }
 
-  /// The app was replaced by one with another version of the model: it asks for everything from the beginning, and gives up pointers and
-  /// links that wait for objects of entities it does not know any more (I8).
+  /// The app was replaced by one with another version of the model: it asks for everything from the beginning, and
+  /// gives up pointers and links that wait for objects of entities it does not know any more (I8).
   package func replaceModel(by model: ManagedObjectModel) {
     importer = Self.importer(of: model)
     graph.forgetPending(unknownTo: model)

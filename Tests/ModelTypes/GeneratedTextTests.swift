@@ -95,15 +95,14 @@ private struct NaiveModel {
   private func declaration(_ line: Substring) -> String? {
     guard var name = Self.value("name", line) else { return nil }
     if ["in", "class", "default"].contains(name) { name = "`\(name)`" }
+    if name == "id" { name = "idValue" }
     if line.contains("<relationship ") {
       let destination = Self.value("destinationEntity", line)
       let type = entities.first { $0.name == destination }?.type ?? ""
       return line.contains("toMany=\"YES\"")
         ? "public var \(name): FetchRequest<\(type)> {" : "public var \(name): ObjectID<\(type)>?"
     }
-    guard line.contains("<attribute "), !line.contains("transient=\"YES\""),
-      let kind = Self.value("attributeType", line)
-    else { return nil }
+    guard line.contains("<attribute "), let kind = Self.value("attributeType", line) else { return nil }
     let types = [
       "Integer 16": "Int16", "Integer 32": "Int32", "Integer 64": "Int64", "Double": "Double", "Float": "Float",
       "Decimal": "Decimal",

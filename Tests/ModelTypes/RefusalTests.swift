@@ -80,7 +80,10 @@ struct Mistake: CustomTestStringConvertible {
       "3: A.b uses mergeable storage."),
     .property(
       "ordered",
-      "<relationship name='way' optional='YES' toMany='YES' ordered='YES' destinationEntity='B' inverseName='back' inverseEntity='B'/>",
+      """
+      <relationship name='way' optional='YES' toMany='YES' ordered='YES' destinationEntity='B' inverseName='back' \
+      inverseEntity='B'/>
+      """,
       "3: A.way is ordered.", more: twin),
     .property(
       "a required relationship",
@@ -88,7 +91,10 @@ struct Mistake: CustomTestStringConvertible {
       "3: A.way is not optional.", more: twin),
     .property(
       "the rule Deny",
-      "<relationship name='way' optional='YES' maxCount='1' deletionRule='Deny' destinationEntity='B' inverseName='back' inverseEntity='B'/>",
+      """
+      <relationship name='way' optional='YES' maxCount='1' deletionRule='Deny' destinationEntity='B' \
+      inverseName='back' inverseEntity='B'/>
+      """,
       "3: A.way has the delete rule Deny.", more: twin),
     .property(
       "an unknown delete rule",
@@ -102,7 +108,10 @@ struct Mistake: CustomTestStringConvertible {
       "3: A.way has no inverse."),
     .property(
       "an inverse of another",
-      "<relationship name='other' optional='YES' maxCount='1' destinationEntity='B' inverseName='back' inverseEntity='B'/>",
+      """
+      <relationship name='other' optional='YES' maxCount='1' destinationEntity='B' inverseName='back' \
+      inverseEntity='B'/>
+      """,
       "3: A.other names B.back as its inverse", "7: The inverse A.way of B.back does not exist.", more: twin),
     Mistake(
       "a uniqueness constraint",
@@ -113,7 +122,9 @@ struct Mistake: CustomTestStringConvertible {
       ], "2: A has a uniqueness constraint on a. Remove the constraint and declare a rule instead"),
     .property(
       "a relationship across configurations",
-      "<relationship name='way' optional='YES' maxCount='1' destinationEntity='B' inverseName='back' inverseEntity='B'/>",
+      """
+      <relationship name='way' optional='YES' maxCount='1' destinationEntity='B' inverseName='back' inverseEntity='B'/>
+      """,
       "3: A.way leads to B, which is not in the configuration 'Cloud'.",
       "7: B.back leads to A, which is not in the configuration 'Local'.",
       more: twin + [
@@ -122,7 +133,9 @@ struct Mistake: CustomTestStringConvertible {
       ]),
     .property(
       "a relationship out of the only configuration",
-      "<relationship name='way' optional='YES' maxCount='1' destinationEntity='B' inverseName='back' inverseEntity='B'/>",
+      """
+      <relationship name='way' optional='YES' maxCount='1' destinationEntity='B' inverseName='back' inverseEntity='B'/>
+      """,
       "3: A.way leads to B, which is not in the configuration 'Cloud'.",
       more: twin + ["<configuration name='Cloud'><memberEntity name='A'/></configuration>"]),
     Mistake(
@@ -133,8 +146,12 @@ struct Mistake: CustomTestStringConvertible {
       ],
       "1: The configuration 'Cloud' lists B, which the model does not have."),
     .property(
-      "an attribute called id", "<attribute name='id' optional='YES' attributeType='UUID'/>",
-      "3: A.id can't be the name of a property in Swift."),
+      "an attribute called id, and one that has its name in Swift",
+      """
+      <attribute name='id' optional='YES' attributeType='UUID'/><attribute name='idValue' optional='YES' \
+      attributeType='UUID'/>
+      """,
+      "3: A.id is called idValue in Swift. Rename A.idValue."),
     .property(
       "names that differ in case", "<attribute name='A' optional='YES' attributeType='String'/>",
       "4: A has the properties A and a. Rename one of them."),

@@ -205,7 +205,7 @@ struct CourierTests {
 
   @Test
   func
-    `a notification whose client hung up before it was answered waits for the next poll, and a later one supersedes it`()
+    `a notification whose client hung up before the answer waits for the next poll, and a later one supersedes it`()
     async throws
   {
     let start = ContinuousClock.now

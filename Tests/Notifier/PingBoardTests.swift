@@ -197,7 +197,11 @@ struct PendingPingsTests {
       notificationID: "5A0C")
     #expect(
       String(decoding: ping.json, as: UTF8.self)
-        == #"{"aps":{"content-available":1},"ck":{"ce":2,"cid":"iCloud.a","nid":"5A0C","met":{"dbs":\#(number),"zid":"com.apple \"x\"","zoid":"ann","#
-        + #""sid":"com.apple.coredata.cloudkit.\#(scopeOfDatabase.rawValue).subscription","tok":"token 7"}}}"#)
+        == #"""
+        {"aps":{"content-available":1},"ck":{"ce":2,"cid":"iCloud.a","nid":"5A0C","met":{"dbs":\#(number),\#
+        "zid":"com.apple \#
+        \"x\"","zoid":"ann","sid":"com.apple.coredata.cloudkit.\#(scopeOfDatabase.rawValue).subscription",\#
+        "tok":"token 7"}}}
+        """#)
   }
 }

@@ -197,7 +197,7 @@ struct SubscriptionDeliveryTests {
 
   @Test
   func
-    `pings that waited before somebody subscribed give way to what the subscription says, those of other databases don't`()
+    `pings that waited before a subscription give way to what it says, those of other databases don't`()
     async throws
   {
     let world = try await NotifierWorld(["--courier-hold=0.2"])

@@ -62,7 +62,8 @@ import XCDataModel
           """
           <entity name="Task"><attribute name="code" attributeType="String"/><attribute name="vague"/>
           <relationship name="steps" ordered="YES" toMany="YES" minCount="1" deletionRule="Deny"/>
-          <uniquenessConstraints><uniquenessConstraint><constraint value="code"/><constraint value="vague"/></uniquenessConstraint></uniquenessConstraints>
+          <uniquenessConstraints><uniquenessConstraint><constraint value="code"/><constraint \
+          value="vague"/></uniquenessConstraint></uniquenessConstraints>
           </entity>
           """)
       ).entities.first)
@@ -93,7 +94,10 @@ import XCDataModel
       line: 3),
     BadFile(name: "another kind of file", text: "<plist><dict/></plist>", reason: "root element is 'plist'", line: 1),
     BadFile(
-      name: "entity without name", text: "<model>\n<entity/></model>", reason: "'entity' does not have 'name'", line: 2),
+      name: "entity without name", text: "<model>\n<entity/></model>",
+      reason: """
+        'entity' does not have 'name'
+        """, line: 2),
     BadFile(
       name: "empty attribute name", text: modelXML("<entity name='A'><attribute name=''/></entity>"),
       reason: "'attribute' does not have 'name'", line: 1),
@@ -167,7 +171,8 @@ import XCDataModel
     let plist = """
       <?xml version="1.0" encoding="UTF-8"?>
       <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
-      <plist version="1.0"><dict><key>other</key><string>x</string><key>_XCCurrentVersionName</key><string>Photos 2.xcdatamodel</string></dict></plist>
+      <plist version="1.0"><dict><key>other</key><string>x</string><key>_XCCurrentVersionName</key><string>Photos \
+      2.xcdatamodel</string></dict></plist>
       """
     #expect(try ModelReader.currentVersion(fromPlist: Array(plist.utf8)) == "Photos 2.xcdatamodel")
   }

@@ -27,10 +27,14 @@ import Testing
         modelXML(
           """
           <entity name="List"><attribute name="code" attributeType="String"/>
-          <relationship name="items" optional="YES" toMany="YES" ordered="YES" deletionRule="Deny" destinationEntity="Item" inverseName="list" inverseEntity="Item"/>
-          <uniquenessConstraints><uniquenessConstraint><constraint value="code"/></uniquenessConstraint></uniquenessConstraints></entity>
-          <entity name="Item"><relationship name="list" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="List" inverseName="items" inverseEntity="List"/>
-          <relationship name="owner" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="List"/></entity>
+          <relationship name="items" optional="YES" toMany="YES" ordered="YES" deletionRule="Deny" \
+          destinationEntity="Item" inverseName="list" inverseEntity="Item"/>
+          <uniquenessConstraints><uniquenessConstraint><constraint \
+          value="code"/></uniquenessConstraint></uniquenessConstraints></entity>
+          <entity name="Item"><relationship name="list" optional="YES" maxCount="1" deletionRule="Nullify" \
+          destinationEntity="List" inverseName="items" inverseEntity="List"/>
+          <relationship name="owner" optional="YES" maxCount="1" deletionRule="Nullify" \
+          destinationEntity="List"/></entity>
           """)))
     let problems = ModelValidator.problems(of: index)
     #expect(
@@ -91,7 +95,9 @@ import Testing
     Case(rule: .propertyName, entities: attribute(Attribute(name: "_p", type: .string)), property: "_p"),
     Case(
       rule: .duplicateProperty,
-      entities: [Entity(name: "E", attributes: [Attribute(name: "p", type: .date), Attribute(name: "p", type: .date)])]),
+      entities: [
+        Entity(name: "E", attributes: [Attribute(name: "p", type: .date), Attribute(name: "p", type: .date)])
+      ]),
     Case(
       rule: .duplicateProperty,
       entities: [
@@ -126,7 +132,8 @@ import Testing
       entities: attribute(Attribute(name: "p", type: .transformable, usesMergeableStorage: true))),
     Case(
       rule: .ignoredAttribute,
-      entities: attribute(Attribute(name: "p", type: .string, isOptional: false, defaultValue: "x", userInfo: ignored))),
+      entities: attribute(
+        Attribute(name: "p", type: .string, isOptional: false, defaultValue: "x", userInfo: ignored))),
     Case(rule: .orderedRelationship, entities: relationship(ordered: true)),
     Case(rule: .requiredRelationship, entities: relationship(optional: false)),
     Case(rule: .denyDeleteRule, entities: relationship(rule: .deny)),

@@ -8,40 +8,51 @@ import XCDataModel
 /// All features of a model file that mirroring accepts.
 let everythingXML = """
   <?xml version="1.0" encoding="UTF-8" standalone="yes"?>
-  <model type="com.apple.IDECoreDataModeler.DataModel" documentVersion="1.0" lastSavedToolsVersion="22522" usedWithCloudKit="YES" sourceLanguage="Swift">
+  <model type="com.apple.IDECoreDataModeler.DataModel" documentVersion="1.0" lastSavedToolsVersion="22522" \
+  usedWithCloudKit="YES" sourceLanguage="Swift">
       <composite name="Address">
           <attribute name="city" optional="YES" attributeType="String"/>
-          <attribute name="number" optional="YES" attributeType="Integer 16" defaultValueString="1" usesScalarValueType="YES"/>
+          <attribute name="number" optional="YES" attributeType="Integer 16" defaultValueString="1" \
+  usesScalarValueType="YES"/>
       </composite>
       <entity name="Animal" representedClassName="Animal" isAbstract="YES" syncable="YES" codeGenerationType="class">
           <attribute name="name" optional="YES" attributeType="String"/>
-          <attribute name="born" optional="YES" attributeType="Date" defaultDateTimeInterval="-978307200" usesScalarValueType="NO"/>
-          <relationship name="keepers" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Person" inverseName="animals" inverseEntity="Person"/>
+          <attribute name="born" optional="YES" attributeType="Date" defaultDateTimeInterval="-978307200" \
+  usesScalarValueType="NO"/>
+          <relationship name="keepers" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Person" \
+  inverseName="animals" inverseEntity="Person"/>
           <fetchIndex name="byName">
               <fetchIndexElement property="name" type="Binary" order="ascending"/>
           </fetchIndex>
       </entity>
       <entity name="Dog" representedClassName="Dog" parentEntity="Animal" syncable="YES" codeGenerationType="class">
-          <attribute name="chip" optional="YES" attributeType="UUID" usesScalarValueType="NO" preserveAfterDeletion="YES"/>
-          <relationship name="puppies" optional="YES" toMany="YES" deletionRule="Cascade" destinationEntity="Puppy" inverseName="mother" inverseEntity="Puppy"/>
+          <attribute name="chip" optional="YES" attributeType="UUID" usesScalarValueType="NO" \
+  preserveAfterDeletion="YES"/>
+          <relationship name="puppies" optional="YES" toMany="YES" deletionRule="Cascade" destinationEntity="Puppy" \
+  inverseName="mother" inverseEntity="Puppy"/>
       </entity>
       <entity name="Person" representedClassName="Person" syncable="YES" codeGenerationType="class">
           <attribute name="active" attributeType="Boolean" defaultValueString="YES" usesScalarValueType="YES"/>
           <attribute name="address" optional="YES" attributeType="Composite" compositeName="Address"/>
           <attribute name="balance" attributeType="Decimal" defaultValueString="0.5"/>
-          <attribute name="big" optional="YES" attributeType="Integer 64" defaultValueString="-9000000000" usesScalarValueType="YES"/>
+          <attribute name="big" optional="YES" attributeType="Integer 64" defaultValueString="-9000000000" \
+  usesScalarValueType="YES"/>
           <attribute name="ckRecordID" optional="YES" attributeType="String"/>
-          <attribute name="height" optional="YES" attributeType="Float" defaultValueString="1.75" usesScalarValueType="YES"/>
+          <attribute name="height" optional="YES" attributeType="Float" defaultValueString="1.75" \
+  usesScalarValueType="YES"/>
           <attribute name="homepage" optional="YES" attributeType="URI" defaultValueString="https://example.org/"/>
-          <attribute name="keeperCount" optional="YES" attributeType="Integer 64" derived="YES" derivationExpression="animals.@count" usesScalarValueType="YES"/>
+          <attribute name="keeperCount" optional="YES" attributeType="Integer 64" derived="YES" \
+  derivationExpression="animals.@count" usesScalarValueType="YES"/>
           <attribute name="local" optional="YES" attributeType="String">
               <userInfo>
                   <entry key="NSCloudKitMirroringDelegateIgnoredPropertyKey" value="YES"/>
               </userInfo>
           </attribute>
-          <attribute name="mood" optional="YES" attributeType="Transformable" valueTransformerName="NSSecureUnarchiveFromData"/>
+          <attribute name="mood" optional="YES" attributeType="Transformable" \
+  valueTransformerName="NSSecureUnarchiveFromData"/>
           <attribute name="photo" optional="YES" attributeType="Binary" allowsExternalBinaryDataStorage="YES"/>
-          <attribute name="rank" optional="YES" attributeType="Integer 32" defaultValueString="7" usesScalarValueType="YES"/>
+          <attribute name="rank" optional="YES" attributeType="Integer 32" defaultValueString="7" \
+  usesScalarValueType="YES"/>
           <attribute name="scratch" transient="YES" attributeType="String"/>
           <attribute name="secret" optional="YES" attributeType="String" allowsCloudEncryption="YES"/>
           <attribute name="weight" optional="YES" attributeType="Double" usesScalarValueType="YES">
@@ -49,18 +60,25 @@ let everythingXML = """
                   <entry key="NSPersistentCloudKitContainerEncryptedAttributeKey" value="1"/>
               </userInfo>
           </attribute>
-          <relationship name="animals" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Animal" inverseName="keepers" inverseEntity="Animal"/>
-          <relationship name="children" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Person" inverseName="parents" inverseEntity="Person"/>
-          <relationship name="friends" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Person" inverseName="friends" inverseEntity="Person"/>
-          <relationship name="parents" optional="YES" toMany="YES" maxCount="2" deletionRule="Nullify" destinationEntity="Person" inverseName="children" inverseEntity="Person"/>
-          <relationship name="spouse" optional="YES" maxCount="1" deletionRule="No Action" destinationEntity="Person" inverseName="spouse" inverseEntity="Person"/>
+          <relationship name="animals" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Animal" \
+  inverseName="keepers" inverseEntity="Animal"/>
+          <relationship name="children" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Person" \
+  inverseName="parents" inverseEntity="Person"/>
+          <relationship name="friends" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Person" \
+  inverseName="friends" inverseEntity="Person"/>
+          <relationship name="parents" optional="YES" toMany="YES" maxCount="2" deletionRule="Nullify" \
+  destinationEntity="Person" inverseName="children" inverseEntity="Person"/>
+          <relationship name="spouse" optional="YES" maxCount="1" deletionRule="No Action" destinationEntity="Person" \
+  inverseName="spouse" inverseEntity="Person"/>
           <userInfo>
               <entry key="team" value="core &amp; cloud"/>
           </userInfo>
       </entity>
       <entity name="Puppy" representedClassName="Puppy" parentEntity="Dog" syncable="YES" codeGenerationType="class">
-          <attribute name="weeks" optional="YES" attributeType="Integer 16" defaultValueString="0" usesScalarValueType="YES"/>
-          <relationship name="mother" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Dog" inverseName="puppies" inverseEntity="Dog"/>
+          <attribute name="weeks" optional="YES" attributeType="Integer 16" defaultValueString="0" \
+  usesScalarValueType="YES"/>
+          <relationship name="mother" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Dog" \
+  inverseName="puppies" inverseEntity="Dog"/>
       </entity>
       <configuration name="Cloud" usedWithCloudKit="YES">
           <memberEntity name="Person"/>

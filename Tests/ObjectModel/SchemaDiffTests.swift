@@ -14,7 +14,8 @@ import Testing
     let old = try schema("RECORD TYPE A (a STRING QUERYABLE, GRANT READ TO \"_world\");")
     let new = try schema(
       """
-      CREATE ROLE editor; RECORD TYPE A ("___recordID" REFERENCE QUERYABLE, a STRING QUERYABLE SORTABLE, b INT64, GRANT READ, WRITE TO "_world");
+      CREATE ROLE editor; RECORD TYPE A ("___recordID" REFERENCE QUERYABLE, a STRING QUERYABLE SORTABLE, b INT64, \
+      GRANT READ, WRITE TO "_world");
       RECORD TYPE B (y STRING, x ASSET); RECORD TYPE C ();
       """)
     let diff = SchemaDiff(from: old, to: new)
@@ -102,7 +103,8 @@ import Testing
     #expect(SchemaGate.schemaGap(model, SchemaGenerator.schema(for: model)) == [])
     let deployed = try SchemaParser.parse(
       """
-      DEFINE SCHEMA RECORD TYPE CD_Post (CD_count STRING, CD_entityName STRING, CD_moveReceipt BYTES, CD_moveReceipt_ckAsset ASSET, CD_title STRING, CD_other INT64);
+      DEFINE SCHEMA RECORD TYPE CD_Post (CD_count STRING, CD_entityName STRING, CD_moveReceipt BYTES, \
+      CD_moveReceipt_ckAsset ASSET, CD_title STRING, CD_other INT64);
       RECORD TYPE Unrelated (a STRING);
       """
     ).withSystemTypes

@@ -69,7 +69,10 @@ struct User: Sendable {
   func send(_ action: String, _ body: Value, in database: String = "private") async throws -> Installation.Answer {
     let token = token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
     let url =
-      "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
+      """
+      \(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?\
+      ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)
+      """
     return try await app.installation.send("POST", url, bytes: try body.json)
   }
 

@@ -15,7 +15,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(10)))
   func
-    `others save and look up as fast as ever under all attacks of a user or stranger, and no process exceeds its memory`()
+    `others save and look up as fast as ever under all attacks, and no process exceeds its memory`()
     throws
   {
     let file = FileManager.default.temporaryDirectory.appending(path: "attacks-\(UUID().uuidString).json")

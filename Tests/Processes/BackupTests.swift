@@ -6,7 +6,7 @@ import Testing
 struct BackupTests {
   @Test(.timeLimit(.minutes(2)))
   func
-    `a backup under load, restored elsewhere, has every acknowledged save, refuses tokens of what it lacks, and sync goes on`()
+    `a backup under load, restored elsewhere, has every acknowledged save and refuses tokens of what it lacks`()
     async throws
   {
     let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path

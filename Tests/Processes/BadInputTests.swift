@@ -189,7 +189,8 @@ private struct BadInput {
         "a foreign token", "GET", "\(stores)/\(foreign.store)/changes?after=\(encoded)", bearer: foreign.user.token,
         status: 410, code: badRequest),
       BadInput(
-        "a limit that is no number", "GET", "\(own)/changes?limit=many", status: 400, code: badRequest, reason: "limit"),
+        "a limit that is no number", "GET", "\(own)/changes?limit=many", status: 400, code: badRequest,
+        reason: "limit"),
       BadInput(
         "a wait that is no number", "GET", "\(own)/changes?wait=soon", status: 400, code: badRequest, reason: "wait"),
       BadInput("an object that is not there", "GET", "\(own)/objects/NOBODY", status: 404, code: "NOT_FOUND"),
@@ -234,7 +235,8 @@ private struct BadInput {
   private static let invalidModel = """
     <?xml version="1.0" encoding="UTF-8"?>
     <model type="com.apple.IDECoreDataModeler.DataModel" documentVersion="1.0">
-      <entity name="A"><attribute name="x" attributeType="String"/><relationship name="b" toMany="YES" ordered="YES" destinationEntity="A"/></entity>
+      <entity name="A"><attribute name="x" attributeType="String"/><relationship name="b" toMany="YES" ordered="YES" \
+    destinationEntity="A"/></entity>
     </model>
     """
 }

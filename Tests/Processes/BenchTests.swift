@@ -64,6 +64,37 @@ import Testing
     }
   }
 
+  @Test(.timeLimit(.minutes(1)))
+  func `the client's figures come beside bare SQLite, and a missed floor is exit code 1`()
+    throws
+  {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "aquifer-bench-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let (floors, json) = (folder.appending(path: "floors.json"), folder.appending(path: "report.json"))
+    func measure(_ floor: String) throws -> (status: Int32, report: Value, output: String) {
+      let keys = [
+        "firstImport", "importMemory", "fileImport", "saves", "savesP99", "insertAll", "fetch", "fetchScreen",
+        "countText", "latency", "pin", "queue", "equal", "idleMemory", "binary",
+      ]
+      let figures = keys.map { key in
+        let limit = key == "saves" ? #","isLeast":true,"floor":\#(floor)"# : ""
+        return #"{"key":"\#(key)","name":"\#(key)","unit":"ms"\#(limit)}"#
+      }
+      try Data("[\(figures.joined(separator: ","))]".utf8).write(to: floors)
+      let (status, output) = try bench(
+        ["--client", "--objects", "1000", "--floors", floors.path, "--json", json.path])
+      return (status, try Value(json: Array(Data(contentsOf: json))), output)
+    }
+    let kept = try measure("0.001")
+    #expect(kept.status == 0, "\(kept.output)")
+    let figures = kept.report["figures"].elements
+    #expect(figures.count == 15 && figures.allSatisfy { $0["value"] != .null }, "\(kept.output)")
+    #expect(figures.filter { $0["bare"] != .null }.count == 6 && kept.output.contains("| saves, ms |"))
+    let missed = try measure("1000000000")
+    #expect(missed.status == 1 && missed.output.contains("missed"), "\(missed.output)")
+  }
+
   @Test(.timeLimit(.minutes(1))) func `an installation that runs is measured where it is, and goes on`() async throws {
     try await Installation.run { installation in
       let ready = installation.ready

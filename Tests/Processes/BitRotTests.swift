@@ -190,7 +190,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(2)))
   func
-    `a worker that verifies finds a damaged page at its start, says what it is, serves the other shards, and backs those up`()
+    `a worker that verifies finds a damaged page at its start, names it, and serves and backs up the other shards`()
     async throws
   {
     try await World.run { world in

@@ -9,7 +9,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(3)))
   func
-    `four processes with keys save and ping over tcp, a fifth gets nowhere until it is listed, and is out again when it is not`()
+    `four processes with keys save and ping over tcp, and a fifth only gets in while it is listed`()
     async throws
   {
     try await KeyedInstallation.run { keyed in
@@ -91,9 +91,15 @@ import Testing
     let (key, peers) = (folder.appending(path: "key").path, folder.appending(path: "peers").path)
     let keys = ["--bus-key", key, "--bus-peers", peers, "--share", "tcp://127.0.0.1:9"]
     let clear =
-      "could carry unencrypted data beyond this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
+      """
+      could carry unencrypted data beyond this machine: give the process a key (--bus-key and --bus-peers), or use \
+      ipc:// with the path of a socket
+      """
     let open =
-      "is open to every account of this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
+      """
+      is open to every account of this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with \
+      the path of a socket
+      """
     for (words, sentence) in [
       (["--bus", "tcp://0.0.0.0:0"], "--bus: tcp://0.0.0.0:0 \(clear)."),
       (["--share", "tcp://10.9.8.7:5550"], "--share: tcp://10.9.8.7:5550 \(clear)."),

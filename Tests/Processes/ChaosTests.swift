@@ -1,6 +1,7 @@
 // Short runs of the program that damages installations under load (Tests/Chaos); Tests/Processes/chaos makes long ones.
 
 import Foundation
+import PowerLoss
 import Testing
 
 @Suite(.serialized) struct ChaosTests {
@@ -70,15 +71,12 @@ import Testing
 
   // MARK: Power cuts
 
-  /// Runs with the library that notes unsynced writes. It needs a C compiler, as the build does.
+  /// Runs with the library that notes unsynced writes.
   private static func cutPower(_ words: String...) throws -> (figures: Figures, text: String) {
     let library = FileManager.default.temporaryDirectory.appending(path: "powerloss-\(UUID().uuidString).so")
     defer { try? FileManager.default.removeItem(at: library) }
-    let source = Checkout.root.appending(path: "Tests/Processes/powerloss.c").path
-    let made = try CommandLineTool.run(
-      ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", library.path, source, "-ldl"],
-      executable: URL(filePath: "/usr/bin/env"))
-    guard made.code == 0 else { throw Unexpected("cc: \(made.problem)") }
+    let source = Checkout.root.appending(path: "Tests/PowerLoss/powerloss.c").path
+    try PowerLoss.compile(source, to: library.path)
     return try run(["--plan", "power", "--shim", library.path] + words)
   }
 

@@ -29,7 +29,10 @@ import Testing
       }
       _ = try await phone.save(changes)
       let url =
-        "\(installation.ready.gateway)/mirror/1/\(user.app.container)/development/private/stores/\(laptop.store)/changes?limit=1000"
+        """
+        \(installation.ready.gateway)/mirror/1/\(user.app.container)/development/private/stores/\(laptop.store)/\
+        changes?limit=1000
+        """
       let plain = try await installation.send("GET", url, bearer: user.token)
       #expect(plain.header("Content-Encoding") == nil && plain.header("Vary")?.contains("Accept-Encoding") == true)
       let compressed = try await installation.send("GET", url, bearer: user.token, headers: Self.gzip)

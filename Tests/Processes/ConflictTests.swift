@@ -17,17 +17,29 @@ import Testing
       .replacing(
         #"<attribute name="width" attributeType="Integer 32" defaultValueString="0" usesScalarValueType="YES"/>"#,
         with:
-          #"<attribute name="width" attributeType="Integer 32" defaultValueString="0" usesScalarValueType="YES">\#(entry("AquiferConflictPolicy", "counter"))</attribute>"#
+          #"""
+          <attribute name="width" attributeType="Integer 32" defaultValueString="0" \#
+          usesScalarValueType="YES">\#(entry("AquiferConflictPolicy", "counter"))</attribute>
+          """#
       )
       .replacing(
         #"<attribute name="content" optional="YES" attributeType="String"/>"#,
         with:
-          #"<attribute name="content" optional="YES" attributeType="String">\#(entry("AquiferConflictPolicy", "manual"))</attribute>"#
+          #"""
+          <attribute name="content" optional="YES" \#
+          attributeType="String">\#(entry("AquiferConflictPolicy", "manual"))</attribute>
+          """#
       )
       .replacing(
-        #"<entity name="ImagePost" representedClassName="ImagePost" parentEntity="Post" syncable="YES" codeGenerationType="class">"#,
+        #"""
+        <entity name="ImagePost" representedClassName="ImagePost" parentEntity="Post" syncable="YES" \#
+        codeGenerationType="class">
+        """#,
         with:
-          #"<entity name="ImagePost" representedClassName="ImagePost" parentEntity="Post" syncable="YES" codeGenerationType="class">\#(entry("AquiferDeletePolicy", "editWins"))"#
+          #"""
+          <entity name="ImagePost" representedClassName="ImagePost" parentEntity="Post" syncable="YES" \#
+          codeGenerationType="class">\#(entry("AquiferDeletePolicy", "editWins"))
+          """#
       )
     let bundle = folder.appending(path: "Policies.xcdatamodel")
     try FileManager.default.createDirectory(at: bundle, withIntermediateDirectories: true)

@@ -146,7 +146,9 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
     try await Installation.run(folder: folder) { installation in
       #expect(installation.ready.operatorToken == operatorToken)
       let url =
-        "\(installation.ready.gateway)/mirror/1/iCloud.org.example.app/development/private/stores/\(store)/objects/\(tag)"
+        """
+        \(installation.ready.gateway)/mirror/1/iCloud.org.example.app/development/private/stores/\(store)/objects/\(tag)
+        """
       let object = try await installation.send("GET", url, bearer: token)
       #expect(object.status == 200)
       #expect(object.text.contains("kept"))

@@ -36,7 +36,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(2)))
   func
-    `T-D01 T-D02 T-D03 two devices make the same tag, and the posts of both end at one tag on all devices, though the worker is killed`()
+    `T-D01 T-D02 T-D03 two devices make the same tag, and all devices end with one, though the worker is killed`()
     async throws
   {
     try await Installation.run { installation in

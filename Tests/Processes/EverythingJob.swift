@@ -1,4 +1,5 @@
-// The main job with the project's own model: every type of attribute, every kind of relationship, inheritance three deep (T-M04, T-M13…T-M19).
+// The main job with the project's own model: every type of attribute, every kind of relationship, inheritance three
+// deep (T-M04, T-M13…T-M19).
 
 extension MainJob {
   static let everything: MainJob = {

@@ -15,7 +15,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(2)))
   func
-    `T-E05 T-E06 objects of a web application's zone are edited where they are, others join them there, and no relationship leaves a zone`()
+    `T-E05 T-E06 objects of a web application's zone are edited there, and no relationship leaves a zone`()
     async throws
   {
     try await Installation.run { installation in
@@ -86,7 +86,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(5)))
   func
-    `T-E16 a worker that is killed with fifty thousand changes pending begins where it was, with bounded memory, and exports each once`()
+    `T-E16 a worker that is killed with fifty thousand changes pending goes on with bounded memory, each once`()
     async throws
   {
     try await Installation.run { installation in
@@ -121,7 +121,11 @@ import Testing
       let zone = try #require(zones.first { $0["zone"].string == Self.home })
       let summary = try await installation.admin("GET", "/admin/1/status")
       print(
-        "T-E16: pending at the kill \(killed["pending"]["objects"].integer ?? 0)+ of \(count) objects in \(killed["pendingUploads"].integer ?? 0) transactions; the worker answers after \(back); memory \(base / 1_000_000) MB then, \(peak / 1_000_000) MB at most"
+        """
+        T-E16: pending at the kill \(killed["pending"]["objects"].integer ?? 0)+ of \(count) objects in \
+        \(killed["pendingUploads"].integer ?? 0) transactions; the worker answers after \(back); memory \
+        \(base / 1_000_000) MB then, \(peak / 1_000_000) MB at most
+        """
       )
       #expect(zone["sequence"].integer.map { $0 <= count + 1 && $0 >= count } == true, "\(zone) \(summary)")
       #expect(peak < 400_000_000, "\(peak) bytes")

@@ -123,7 +123,7 @@ struct FaultyRunTests {
 
   @Test(.timeLimit(.minutes(60)), arguments: [7] as [UInt64])
   func
-    `T-X01 after random edits under faults of network and workers all devices have the same graph, and it is what was acknowledged`(
+    `T-X01 after random edits under faults of network and workers all devices have the graph that was acknowledged`(
       _ seed: UInt64
     ) async throws
   {

@@ -64,7 +64,10 @@ import Testing
       }
       let took = begin.duration(to: clock.now)
       print(
-        "first import: \(seen.count) objects, \(pages) pages, \(took), worker \(base >> 20) MiB after 10 pages, \(peak >> 20) MiB at most"
+        """
+        first import: \(seen.count) objects, \(pages) pages, \(took), worker \(base >> 20) MiB after 10 pages, \
+        \(peak >> 20) MiB at most
+        """
       )
       #expect(seen.count == Self.objectCount && pages >= 100)
       #expect(peak - base < Self.growthLimit, "the worker grew from \(base >> 20) to \(peak >> 20) MiB")

@@ -42,7 +42,12 @@ private struct Spoiler {
   private static let bodies: [(path: String, body: String)] = [
     (
       "private/records/modify",
-      #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"CD_Tag","fields":{"CD_name":{"value":"spoiled","type":"STRING"},"to":{"value":{"recordName":"a","action":"VALIDATE"}}}},"desiredKeys":["CD_name"]},{"operationType":"delete","record":{"recordName":"b","recordChangeTag":"2"}}],"zoneID":{"zoneName":"Trips"},"atomic":false}"#
+      #"""
+      {"operations":[{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"CD_Tag",\#
+      "fields":{"CD_name":{"value":"spoiled","type":"STRING"},"to":{"value":{"recordName":"a","action":"VALIDATE"}}}},\#
+      "desiredKeys":["CD_name"]},{"operationType":"delete","record":{"recordName":"b","recordChangeTag":"2"}}],\#
+      "zoneID":{"zoneName":"Trips"},"atomic":false}
+      """#
     ),
     (
       "private/records/lookup",
@@ -50,7 +55,10 @@ private struct Spoiler {
     ),
     (
       "private/records/query",
-      #"{"query":{"recordType":"CD_Tag","filterBy":[{"fieldName":"CD_name","comparator":"EQUALS","fieldValue":{"value":"x"}}],"sortBy":[{"fieldName":"CD_name"}]},"zoneID":{"zoneName":"Trips"},"resultsLimit":3}"#
+      #"""
+      {"query":{"recordType":"CD_Tag","filterBy":[{"fieldName":"CD_name","comparator":"EQUALS",\#
+      "fieldValue":{"value":"x"}}],"sortBy":[{"fieldName":"CD_name"}]},"zoneID":{"zoneName":"Trips"},"resultsLimit":3}
+      """#
     ),
     ("private/changes/zone", #"{"zones":[{"zoneID":{"zoneName":"Trips"},"syncToken":"","resultsLimit":2}]}"#),
     ("private/changes/database", #"{"resultsLimit":1}"#),

@@ -79,7 +79,10 @@ import Testing
       _ = await looking.result
       try await watcher.look(other, zone: "Trips")
       print(
-        "T-P02: \(Self.count) objects moved in \(time), seen \(phases.sorted()); memory \(base / 1_000_000) MB before, \(try Self.peakMemory(of: pid) / 1_000_000) MB at most"
+        """
+        T-P02: \(Self.count) objects moved in \(time), seen \(phases.sorted()); memory \(base / 1_000_000) MB before, \
+        \(try Self.peakMemory(of: pid) / 1_000_000) MB at most
+        """
       )
 
       #expect(answer["moved"].elements.count == Self.count)

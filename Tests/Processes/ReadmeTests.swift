@@ -1,4 +1,5 @@
-// Every command of README.md and of the guides is run as a reader would run it, and has to print what the document shows.
+// Every command of README.md and of the guides is run as a reader would run it, and has to print what the document
+// shows.
 
 import Foundation
 import Testing
@@ -110,7 +111,9 @@ private let exemptions = [
   for (document, transcript) in zip(documents, transcripts) {
     if let missing = document.missing(in: transcript) {
       Issue.record(
-        "\(document.path) shows this, which its commands did not print there:\n\(missing)\n\nThey printed:\n\(transcript)"
+        """
+        \(document.path) shows this, which its commands did not print there:\n\(missing)\n\nThey printed:\n\(transcript)
+        """
       )
     }
   }

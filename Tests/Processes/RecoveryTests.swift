@@ -23,7 +23,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(2)))
   func
-    `T-R06 T-R09 a device starts over beside its copy, over the death of a worker, and is stopped when it never comes to an end`()
+    `T-R06 T-R09 a device starts over beside its copy, though a worker dies, and is stopped when it never ends`()
     async throws
   {
     try await Installation.run { installation in

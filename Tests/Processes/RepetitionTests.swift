@@ -21,7 +21,7 @@ private struct Mutation {
 
   @Test(.timeLimit(.minutes(2)))
   func
-    `every request that changes something is done once and answered alike when it is sent again because its answer was lost`()
+    `every request that changes something is done once and answered alike when it is sent again`()
     async throws
   {
     try await Installation.run(workers: 2) { installation in
@@ -132,7 +132,10 @@ extension User {
   fileprivate func url(_ action: String, in database: String) -> String {
     let token = token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
     return
-      "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
+      """
+      \(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?\
+      ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)
+      """
   }
 
   fileprivate func sendAgain(_ action: String, _ body: Value, in database: String, requestID: String) async throws

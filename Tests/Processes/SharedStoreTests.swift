@@ -126,7 +126,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(2)))
   func
-    `a participant's save is with the owner after a restore, once, even if the owner's shard was copied before it came`()
+    `a participant's save is with the owner once after a restore, even if the owner's shard was copied before`()
     async throws
   {
     let folders = try (0..<3).map { _ in try Installation.makeFolder() }

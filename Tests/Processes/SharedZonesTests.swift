@@ -17,7 +17,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(3)))
   func
-    `T-P09 T-P10 T-P18 T-P19 a participant has the zones of two owners, until he leaves one and the other is taken from him`()
+    `T-P09 T-P10 T-P18 T-P19 a participant has two owners' zones, until they leave one and lose the other`()
     async throws
   {
     try await Installation.run(workers: 2) { installation in
@@ -152,7 +152,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(3)), arguments: ["worker", "share"])
   func
-    `shares, acceptances and ends that a process's death cuts short are wholly done or not begun, and a repetition completes them`(
+    `shares, acceptances and ends that a death cuts short are whole or not begun, and a repetition completes them`(
       role: String
     ) async throws
   {

@@ -136,7 +136,10 @@ extension User {
     let page = try await records("changes/database", token == .null ? [:] : ["syncToken": token], in: "shared")
     #expect(page["moreComing"] == false)
     let zones = page["zones"].elements.map {
-      "\($0["deleted"] == true ? "-" : "")\($0["zoneID"]["ownerRecordName"].string ?? "")/\($0["zoneID"]["zoneName"].string ?? "")"
+      """
+      \($0["deleted"] == true ? "-" : "")\($0["zoneID"]["ownerRecordName"].string ?? "")/\
+      \($0["zoneID"]["zoneName"].string ?? "")
+      """
     }
     return (Set(zones), page["syncToken"])
   }
@@ -147,7 +150,10 @@ extension User {
   {
     let token = token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
     let url =
-      "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
+      """
+      \(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?\
+      ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)
+      """
     let end = ContinuousClock.now + .seconds(40)
     while true {
       // Dropped because a broken connection leaves the outcome open; the request is repeated.

@@ -60,7 +60,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(3)))
   func
-    `T-P01 T-P02 T-P03 T-P11 T-P20 T-X02 graphs move between shared zones whole, seen by whoever may, and are told apart from deletions`()
+    `T-P01 T-P02 T-P03 T-P11 T-P20 T-X02 graphs move between shared zones whole, and are told apart from deletions`()
     async throws
   {
     try await Installation.run(workers: 2) { installation in
@@ -139,7 +139,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(3)))
   func
-    `T-P06 T-P07 T-P08 T-P14 T-P16 T-P17 T-C15 shares are opened, closed, administered and asked for, and keep their address`()
+    `T-P06 T-P07 T-P08 T-P14 T-P16 T-P17 T-C15 shares are opened, closed, administered and asked for`()
     async throws
   {
     try await Installation.run(workers: 2) { installation in

@@ -289,7 +289,10 @@ extension User {
   {
     let token = token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
     let url =
-      "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
+      """
+      \(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?\
+      ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)
+      """
     let bytes = try body.json
     // Dropped because a broken connection leaves the outcome open.
     guard

@@ -60,7 +60,8 @@ struct StepShim: Sendable {
     /* Requests, replies and failures begin with 41 71 01 04, 05 and 06. */
     static void look(const char *bytes, size_t n) {
       if (n >= 7 && !memcmp(bytes, "HTTP/1.", 7)) return step('H');
-      for (const char *p = bytes; n >= 4 && (p = memmem(p, bytes + n - p, "\\x41\\x71\\x01", 3)) && p + 3 < bytes + n; p++)
+      for (const char *p = bytes; n >= 4 && (p = memmem(p, bytes + n - p, "\\x41\\x71\\x01", 3)) && p + 3 < bytes + n; \
+    p++)
         if (p[3] >= 4 && p[3] <= 6) return step("QRF"[p[3] - 4]);
     }
     ssize_t send(int fd, const void *bytes, size_t n, int flags) {

@@ -237,7 +237,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(10)))
   func
-    `T-P01 T-P02 T-P09 T-P10 whoever is killed at whatever step, sharing, accepting, writing, moving, leaving and stopping are done wholly or not begun`()
+    `T-P01 T-P02 T-P09 T-P10 a kill at any step leaves each call of sharing wholly done or not begun`()
     async throws
   {
     let folder = try Installation.makeFolder()
@@ -279,7 +279,10 @@ import Testing
         #expect(open.isEmpty, "\(victim) has no end of steps in \(open)")
       }
       print(
-        "killed \(run.doneCount + run.notBegunCount) times, of which \(run.notBegunCount) before anything was done, and \(run.againCount) again, in \(began.duration(to: .now))"
+        """
+        killed \(run.doneCount + run.notBegunCount) times, of which \(run.notBegunCount) before anything was done, and \
+        \(run.againCount) again, in \(began.duration(to: .now))
+        """
       )
       for operation in StepOperation.allCases {
         for (victim, least) in Self.leastKills(of: operation) {

@@ -103,7 +103,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(3)))
   func
-    `T-P06 T-P19 strangers, those who were removed, readers and users of other containers learn and change nothing by stores either`()
+    `T-P06 T-P19 strangers, removed people, readers and other containers' users learn and change nothing by stores`()
     async throws
   {
     try await Installation.run(workers: 2) { installation in

@@ -14,7 +14,10 @@ private struct Client: Sendable {
     let app = user.app
     let token = user.token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
     let url =
-      "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(path)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)&clientId=\(name)"
+      """
+      \(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(path)?\
+      ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)&clientId=\(name)
+      """
     let answer = try await app.installation.send("POST", url, bytes: try body.json)
     guard answer.status == 200 else { throw Unexpected("\(path): \(answer.status) \(answer.text)") }
     return try answer.json
@@ -51,7 +54,10 @@ private struct Client: Sendable {
   func courier() async throws -> String {
     let app = user.app
     let url =
-      "\(app.installation.ready.gateway)/device/1/\(app.container)/development/tokens/create?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(user.escapedToken)"
+      """
+      \(app.installation.ready.gateway)/device/1/\(app.container)/development/tokens/create?ckAPIToken=\(app.apiToken)&\
+      ckWebAuthToken=\(user.escapedToken)
+      """
     let answer = try await app.installation.send(
       "POST", url, bytes: try (["apnsEnvironment": "development", "clientId": .string(name)] as Value).json)
     return try #require(try answer.json["webcourierURL"].string)

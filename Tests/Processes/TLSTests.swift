@@ -39,7 +39,10 @@ import Testing
       let token = try await installation.admin(
         "POST", "/admin/1/tokens", ["container": "iCloud.org.example.tls", "environment": "development"])
       let url =
-        "\(installation.ready.gateway)/database/1/iCloud.org.example.tls/development/public/users/caller?ckAPIToken=\(token["apiToken"].string ?? "")"
+        """
+        \(installation.ready.gateway)/database/1/iCloud.org.example.tls/development/public/users/caller?\
+        ckAPIToken=\(token["apiToken"].string ?? "")
+        """
       let unknown = try await installation.send("GET", url)
       #expect(unknown.status == 421)
       #expect(try unknown.json["redirectURL"].string?.hasPrefix(installation.ready.gateway + "/signin") == true)
@@ -64,7 +67,10 @@ import Testing
         let token = try await installation.admin(
           "POST", "/admin/1/tokens", ["container": "iCloud.org.example.proxy", "environment": "development"])
         let url =
-          "\(installation.ready.gateway)/database/1/iCloud.org.example.proxy/development/public/users/caller?ckAPIToken=\(token["apiToken"].string ?? "")"
+          """
+          \(installation.ready.gateway)/database/1/iCloud.org.example.proxy/development/public/users/caller?\
+          ckAPIToken=\(token["apiToken"].string ?? "")
+          """
         let answer = try await installation.send(
           "GET", url, headers: [("X-Forwarded-Proto", "https"), ("X-Forwarded-Host", "sync.example.org")])
         let expected = (origin ?? installation.ready.gateway) + "/signin"

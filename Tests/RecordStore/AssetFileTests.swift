@@ -153,7 +153,8 @@ struct AssetFileTests {
     let connection = try Connection(exclusive: world.folder.path + "/shards/shard-0.sqlite", mode: .readWrite)
     try connection.execute(
       """
-      DROP TABLE asset; DROP TABLE history_asset; ALTER TABLE database DROP COLUMN bytes; ALTER TABLE zone DROP COLUMN bytes;
+      DROP TABLE asset; DROP TABLE history_asset; ALTER TABLE database DROP COLUMN bytes; ALTER TABLE zone DROP COLUMN \
+      bytes;
       UPDATE meta SET value = 1 WHERE key = 'format'
       """)
     try connection.checkpoint(.truncate)

@@ -68,7 +68,7 @@ struct BackupTests {
 
   @Test
   func
-    `a backup that is made while others save has everything acknowledged before, and is restored with other incarnations`()
+    `a backup made while others save has everything acknowledged before, and is restored with other incarnations`()
     async throws
   {
     let (names, database, place) = try await back(up: 40, then: 60)
@@ -163,7 +163,7 @@ struct BackupTests {
 
   @Test
   func
-    `a restored store of the shared database forwards again what it forwarded since the backup began, and a guest writes nothing twice`()
+    `a restored store of the shared database forwards again what it forwarded since the backup, and nothing twice`()
     async throws
   {
     let began: Int64 = 100 * ShardRenewal.forwardingTime

@@ -61,7 +61,10 @@ struct BitRotTests {
       await shard.close()
     }
     print(
-      "bytes flipped in the file: \(refused) refused when opened, \(reported) reported by verification, \(harmless) in what nobody reads"
+      """
+      bytes flipped in the file: \(refused) refused when opened, \(reported) reported by verification, \(harmless) in \
+      what nobody reads
+      """
     )
     #expect(refused + reported > 3)
   }

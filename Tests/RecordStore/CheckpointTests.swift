@@ -135,7 +135,9 @@ struct CheckpointTests {
     let path = folder.path + "/notes.sqlite"
     let writer = try Connection(exclusive: path, mode: .readWrite)
     try writer.execute(
-      "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE note(text TEXT); INSERT INTO note VALUES ('first')"
+      """
+      PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE note(text TEXT); INSERT INTO note VALUES ('first')
+      """
     )
     let reader = try Connection(exclusive: path, mode: .readOnly)
     try reader.beginReadTransaction()

@@ -72,7 +72,10 @@ extension StoredFormatTests {
     let names = (0..<60).map { Sample.uuid($0) }
     @Sendable func state(_ snapshot: any ShardSnapshot) throws -> [String] {
       try names.map { name in
-        "\(String(describing: try snapshot.record(named: name, in: place.zone))) \(try snapshot.references(to: name, in: place.zone))"
+        """
+        \(String(describing: try snapshot.record(named: name, in: place.zone))) \
+        \(try snapshot.references(to: name, in: place.zone))
+        """
       }
         + [
           "\(try snapshot.changes(in: place.zone, after: 0, limit: 99))",

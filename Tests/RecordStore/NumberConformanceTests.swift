@@ -50,7 +50,8 @@ struct NumberConformanceTests {
     let conflict = JournalConformanceTests.conflict(1, "b")
     try old.execute(
       """
-      INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.org.example', 'development', 'ada', 5, 0);
+      INSERT INTO database(id, container, environment, owner, incarnation, seq) \
+      VALUES (1, 'iCloud.org.example', 'development', 'ada', 5, 0);
       INSERT INTO journal_use VALUES (1, 'ada', 1, 1, 0);
       """)
     try old.statement(
@@ -110,11 +111,15 @@ struct NumberConformanceTests {
       """
       INSERT INTO symbol VALUES (1, 'Note');
       INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES
-        (1, 'iCloud.org.example', 'development', 'ada', 5, \(jump + 3)), (2, 'iCloud.org.example', 'development', 'bob', 5, 8),
+        (1, 'iCloud.org.example', 'development', 'ada', 5, \(jump + 3)), (2, 'iCloud.org.example', 'development', \
+      'bob', 5, 8),
         (3, 'iCloud.org.example', 'development', 'cy', 5, \(jump));
-      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) VALUES (4, 1, 'a', 1, \(jump + 3), 0, 4), (5, 1, 'b', 1, 9, 0, 1), (6, 3, 'c', 1, 2, 0, 1);
-      INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, data) VALUES (4, 'a', 5, 1, 0, 0, 0, 0, x''), (4, 'b', \(jump + 1), 1, 0, 0, 0, 0, x''),
-        (4, 'c', \(jump + 2), 1, 0, 0, 0, 0, x''), (4, 'd', \(jump + 3), 1, 0, 0, 0, 0, x''), (5, 'e', 9, 1, 0, 0, 0, 0, x''), (6, 'f', 2, 1, 0, 0, 0, 0, x'');
+      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) \
+      VALUES (4, 1, 'a', 1, \(jump + 3), 0, 4), (5, 1, 'b', 1, 9, 0, 1), (6, 3, 'c', 1, 2, 0, 1);
+      INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, data) \
+      VALUES (4, 'a', 5, 1, 0, 0, 0, 0, x''), (4, 'b', \(jump + 1), 1, 0, 0, 0, 0, x''),
+        (4, 'c', \(jump + 2), 1, 0, 0, 0, 0, x''), (4, 'd', \(jump + 3), 1, 0, 0, 0, 0, x''), (5, 'e', 9, 1, 0, 0, 0, \
+      0, x''), (6, 'f', 2, 1, 0, 0, 0, 0, x'');
       INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 6);
       """)
     old.close()

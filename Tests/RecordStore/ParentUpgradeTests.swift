@@ -26,11 +26,15 @@ struct ParentUpgradeTests {
     try StoredFormatTests.execute(
       """
       ALTER TABLE database DROP COLUMN gapStart; ALTER TABLE database DROP COLUMN gapEnd;
-      DROP INDEX event_number; CREATE INDEX event_mirror ON event(mirror); ALTER TABLE event DROP COLUMN number; ALTER TABLE database DROP COLUMN events;
-      DROP INDEX journal_number; DROP INDEX journal_open; ALTER TABLE journal DROP COLUMN number; ALTER TABLE database DROP COLUMN conflicts;
-      CREATE INDEX journal_open ON journal(database, id) WHERE state = 0; CREATE INDEX journal_database ON journal(database);
+      DROP INDEX event_number; CREATE INDEX event_mirror ON event(mirror); ALTER TABLE event DROP COLUMN number; ALTER \
+      TABLE database DROP COLUMN events;
+      DROP INDEX journal_number; DROP INDEX journal_open; ALTER TABLE journal DROP COLUMN number; ALTER TABLE database \
+      DROP COLUMN conflicts;
+      CREATE INDEX journal_open ON journal(database, \
+       id) WHERE state = 0;CREATE INDEX journal_database ON journal(database);
       DROP TABLE settled; DROP TABLE former;
-      ALTER TABLE mirror DROP COLUMN lineage; ALTER TABLE mirror DROP COLUMN forgotten; ALTER TABLE mirror DROP COLUMN forgottenAt;
+      ALTER TABLE mirror DROP COLUMN lineage; ALTER TABLE mirror DROP COLUMN forgotten; ALTER TABLE mirror DROP COLUMN \
+      forgottenAt;
       DROP INDEX mirror_user; UPDATE meta SET value = 20 WHERE key = 'format'
       """, in: folder)
   }

@@ -120,15 +120,20 @@ import Testing
     let connection = try older.takeOver().connection
     try connection.execute(
       """
-      INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.a', 'development', 'ada', 5, 9), (2, 'iCloud.a', 'development', 'bob', 6, 9),
+      INSERT INTO database(id, container, environment, owner, incarnation, seq) \
+      VALUES (1, 'iCloud.a', 'development', 'ada', 5, 9), (2, 'iCloud.a', 'development', 'bob', 6, 9),
         (3, 'iCloud.a', 'development', 'eve', 7, 9);
-      INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged) VALUES (8, 1, 'phone', 1, 'ada', 'private', '', 0, 0, 0, 0),
+      INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged) \
+      VALUES (8, 1, 'phone', 1, 'ada', 'private', '', 0, 0, 0, 0),
         (9, 2, 'phone', 1, 'bob', 'private', '', 0, 0, 0, 0);
       INSERT INTO symbol(id, text) VALUES (1, 'CD_Note'), (2, 'Note'), (3, 'CDMR');
-      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) VALUES (3, 1, 'Trips', 1, 9, 0, 0), (4, 1, '\(ReservedName.privateMirrorZone)', 1, 9, 0, 0),
+      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) \
+      VALUES (3, 1, 'Trips', 1, 9, 0, 0), (4, 1, '\(ReservedName.privateMirrorZone)', 1, 9, 0, 0),
         (5, 2, '\(ReservedName.defaultZone)', 1, 9, 0, 0), (6, 2, 'Old', 1, 9, 1, 0), (7, 3, 'Trips', 1, 9, 0, 0);
-      INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, data) VALUES (3, 'a', 1, 1, 0, 0, 0, 0, x''), (3, 'b', 2, 2, 0, 0, 0, 0, x''),
-        (3, 'c', 3, 3, 0, 0, 0, 0, x''), (3, 'd', 4, 1, 1, 0, 0, 0, x''), (4, 'e', 1, 1, 0, 0, 0, 0, x''), (5, 'f', 1, 1, 0, 0, 0, 0, x''), (6, 'g', 1, 1, 0, 0, 0, 0, x''), (7, 'h', 1, 1, 0, 0, 0, 0, x'');
+      INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, data) \
+      VALUES (3, 'a', 1, 1, 0, 0, 0, 0, x''), (3, 'b', 2, 2, 0, 0, 0, 0, x''),
+        (3, 'c', 3, 3, 0, 0, 0, 0, x''), (3, 'd', 4, 1, 1, 0, 0, 0, x''), (4, 'e', 1, 1, 0, 0, 0, 0, x''), (5, 'f', 1, \
+      1, 0, 0, 0, 0, x''), (6, 'g', 1, 1, 0, 0, 0, 0, x''), (7, 'h', 1, 1, 0, 0, 0, 0, x'');
       INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 9);
       """)
     connection.close()

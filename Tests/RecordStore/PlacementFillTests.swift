@@ -89,7 +89,7 @@ enum FillRig {
 
   @Test
   func
-    `a file without stores has no row of an object, and one with a store gets them a slice a commit, also by the next owner`()
+    `a file without stores has no row of an object, and one with a store gets them a slice a commit`()
     async throws
   {
     let world = try World(.sqlite, shardCount: 1, options: Slices.options)
@@ -120,10 +120,13 @@ enum FillRig {
     let connection = try Connection(exclusive: world.path + "/shard-0.sqlite", mode: .readWrite)
     try connection.execute(
       """
-      INSERT INTO unplaced(database, zone, target, after) SELECT database, zone, zone, max(CASE WHEN rowNumber = 123 THEN name END)
-        FROM (SELECT database, zone, name, row_number() OVER (PARTITION BY zone ORDER BY name) rowNumber FROM placement) GROUP BY database, zone;
+      INSERT INTO unplaced(database, zone, target, after) SELECT database, zone, zone,\
+       max(CASE WHEN rowNumber = 123 THEN name END)
+        FROM (SELECT database, zone, name, row_number() OVER (PARTITION BY zone ORDER BY name) rowNumber \
+      FROM placement) GROUP BY database, zone;
       UPDATE unplaced SET after = NULL WHERE zone = \(second.zone);
-      DELETE FROM placement WHERE EXISTS (SELECT 1 FROM unplaced u WHERE u.zone = placement.zone AND placement.name > coalesce(u.after, 0));
+      DELETE FROM placement WHERE EXISTS (SELECT 1 FROM unplaced u WHERE u.zone = placement.zone \
+      AND placement.name > coalesce(u.after, 0));
       UPDATE database SET placed = 3;
       """)
     connection.close()
@@ -209,11 +212,15 @@ enum FillRig {
     let connection = try older.takeOver().connection
     try connection.execute(
       """
-      INSERT INTO database(id, container, environment, owner, incarnation, seq, placed) VALUES (1, 'iCloud.a', 'development', 'ada', 5, 9, 1),
-        (2, 'iCloud.a', 'development', 'bob', 6, 9, 0), (3, 'iCloud.a', 'development', 'eve', 7, 9, 1), (4, 'iCloud.a', 'development', 'joe', 7, 9, 0);
-      INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged) VALUES (8, 1, 'phone', 1, 'ada', 'private', '', 0, 0, 0, 0),
+      INSERT INTO database(id, container, environment, owner, incarnation, seq, placed) \
+      VALUES (1, 'iCloud.a', 'development', 'ada', 5, 9, 1),
+        (2, 'iCloud.a', 'development', 'bob', 6, 9, 0), (3, 'iCloud.a', 'development', 'eve', 7, 9, 1), (4, \
+      'iCloud.a', 'development', 'joe', 7, 9, 0);
+      INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged) \
+      VALUES (8, 1, 'phone', 1, 'ada', 'private', '', 0, 0, 0, 0),
         (9, 2, 'phone', 1, 'bob', 'private', '', 0, 0, 0, 0);
-      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) VALUES (5, 1, 'Trips', 1, 9, 0, 0), (6, 3, 'Trips', 1, 9, 0, 0);
+      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) \
+      VALUES (5, 1, 'Trips', 1, 9, 0, 0), (6, 3, 'Trips', 1, 9, 0, 0);
       INSERT INTO placement(database, name, zone, assigned) VALUES (1, 'a', 5, 0), (1, 'b', 5, 1), (3, 'a', 6, 0);
       INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 9);
       """)
@@ -242,7 +249,10 @@ enum FillRig {
       ("UPDATE database SET placed = 0", "a store has no placements"),
     ] {
       try StoredFormatTests.execute(
-        "UPDATE database SET placed = 1; INSERT OR IGNORE INTO placement(database, name, zone) SELECT z.database, 'a', z.id FROM zone z",
+        """
+        UPDATE database SET placed = 1; INSERT OR IGNORE INTO placement(database, name, zone) \
+        SELECT z.database, 'a', z.id FROM zone z
+        """,
         in: folder)
       try StoredFormatTests.execute(damage, in: folder)
       shard = try await store.open(shard: 0)

@@ -176,7 +176,8 @@ import Testing
     let connection = try earlier.takeOver().connection
     try connection.execute(
       """
-      INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.org.example', 'development', '_a', 1, 9);
+      INSERT INTO database(id, container, environment, owner, incarnation, seq) \
+      VALUES (1, 'iCloud.org.example', 'development', '_a', 1, 9);
       INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) VALUES (3, 1, 'z', 6, 9, 1, 0);
       INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged)
         VALUES (2, 1, 'phone', 1, '_a', 'private', 'm', 0, 0, 0, 0);

@@ -116,7 +116,7 @@ struct ReferenceUpgradeTests {
 
   @Test
   func
-    `a file whose references bind nothing stays as it was, and a damaged record holds the upgrade up no more than others`()
+    `a file whose references bind nothing stays as it was, and a damaged record does not hold the upgrade up`()
     async throws
   {
     let folder = try TemporaryFolder()
@@ -154,15 +154,20 @@ struct ReferenceUpgradeTests {
     try connection.execute(
       """
       INSERT INTO symbol(id, text) VALUES (1, 'CD_Note'), (2, 'parent');
-      INSERT INTO database(id, container, environment, owner, incarnation, seq, bytes) VALUES (1, 'iCloud.org.example.notes', 'development', 'ada', 5, 1, \(data.count));
-      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live, bytes) VALUES (2, 1, 'notes', 6, 1, 0, 1, \(data.count));
+      INSERT INTO database(id, container, environment, owner, incarnation, seq, bytes) \
+      VALUES (1, 'iCloud.org.example.notes', 'development', 'ada', 5, 1, \(data.count));
+      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live, bytes) \
+      VALUES (2, 1, 'notes', 6, 1, 0, 1, \(data.count));
       INSERT INTO reference(zone, target, field, source) VALUES (2, 'p', 2, 3);
       INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 2);
       """)
     try connection.statement(
       SQL(
         "old",
-        "INSERT INTO record(id, zone, name, seq, type, deleted, origin, others, sum, refs, data) VALUES (3, 2, 'child', 1, 1, 0, 0, 0, ?1, ?2, ?3)"
+        """
+        INSERT INTO record(id, zone, name, seq, type, deleted, origin, others, sum, refs, data) \
+        VALUES (3, 2, 'child', 1, 1, 0, 0, 0, ?1, ?2, ?3)
+        """
       )
     ).binding(
       data.withUnsafeBytes { header.checksum(name: "child", references: references, data: $0) }, references, data

@@ -61,7 +61,10 @@ struct RestartConformanceTests {
     file.changes = file.changes.filter { $0.format < FormatChange.generations.rawValue }
     let connection = try file.takeOver().connection
     try connection.execute(
-      "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (7, 'iCloud.org.example.notes', 'development', 'ada', 5, 0)"
+      """
+      INSERT INTO database(id, container, environment, owner, incarnation, seq) \
+      VALUES (7, 'iCloud.org.example.notes', 'development', 'ada', 5, 0)
+      """
     )
     connection.close()
     for generation: Int64 in [0, 2] {

@@ -80,7 +80,7 @@ struct SealingTests {
 
   @Test
   func
-    `T-M22 encrypted values are in no file of the shard, whichever table holds them, and are read with every key of theirs`()
+    `T-M22 encrypted values are in no file of the shard, whichever table holds them, and every key opens its own`()
     async throws
   {
     let folder = try TemporaryFolder()

@@ -192,7 +192,7 @@ struct SettledConformanceTests {
 
   @Test
   func
-    `a shard from before settled transactions learns of those that are purged from its upgrade on, and scrub tells when they are not all there`()
+    `a shard from before settled transactions learns of purged ones from its upgrade on, and scrub tells what lacks`()
     async throws
   {
     let folder = try TemporaryFolder()
@@ -203,10 +203,12 @@ struct SettledConformanceTests {
     let transaction = HistoryConformanceTests.transaction(3, id: "T")
     try old.execute(
       """
-      INSERT INTO database(id, container, environment, owner, incarnation, seq, placed) VALUES (1, 'iCloud.org.example', 'development', 'ada', 5, 0, 2);
+      INSERT INTO database(id, container, environment, owner, incarnation, seq, placed) \
+      VALUES (1, 'iCloud.org.example', 'development', 'ada', 5, 0, 2);
       INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged)
         VALUES (2, 1, 'phone', 6, 'ada', 'private', 'm', 0, 3, 3, 2);
-      INSERT INTO event(id, mirror, kind, started, ended, succeeded, saved, deleted, identifier) VALUES (7, 2, 2, 5, 6, 1, 0, 0, 'before');
+      INSERT INTO event(id, mirror, kind, started, ended, succeeded, saved, deleted, identifier) \
+      VALUES (7, 2, 2, 5, 6, 1, 0, 0, 'before');
       INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 2), ('lastEvent', 9);
       """)
     try old.statement(SQL("insert", "INSERT INTO history VALUES (?1, 2, 1003, ?2, 'T', 'app', ?3)"))

@@ -283,7 +283,10 @@ struct SharingConformanceTests {
     older.changes = FormatChangeStep.all.filter { $0.format <= 18 }
     let connection = try older.takeOver().connection
     try connection.execute(
-      "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.a', 'development', 'ada', 5, 1)"
+      """
+      INSERT INTO database(id, container, environment, owner, incarnation, seq) \
+      VALUES (1, 'iCloud.a', 'development', 'ada', 5, 1)
+      """
     )
     try connection.execute(
       "INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) VALUES (2, 1, 'notes', 6, 1, 0, 0)")

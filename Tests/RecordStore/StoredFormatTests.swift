@@ -138,7 +138,8 @@ struct StoredFormatTests {
     let old = try earlier.takeOver().connection
     try old.execute(
       """
-      INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'c', 'development', 'ada', 5, 0);
+      INSERT INTO database(id, container, environment, owner, incarnation, seq) \
+      VALUES (1, 'c', 'development', 'ada', 5, 0);
       INSERT INTO mirror VALUES (2, 1, 'phone', 6, 'ada', 'private', 'hash', NULL, NULL, 0, 0, 0, 0)
       """)
     old.close()
@@ -158,10 +159,14 @@ struct StoredFormatTests {
     let old = try earlier.takeOver().connection
     try old.execute(
       """
-      INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'c', 'development', 'ada', 5, 0), (9, 'd', 'development', 'ada', 6, 0);
-      INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged) VALUES
-        (2, 1, 'phone', 6, 'ada', 'private', 'hash', 0, 0, 0, 0), (3, 1, 'pad', 6, 'ada', 'private', 'hash', 0, 0, 0, 0),
-        (4, 1, 'guest', 6, 'bob', 'private', 'hash', 0, 0, 0, 0), (5, 9, 'phone', 6, 'ada', 'private', 'hash', 0, 0, 0, 0)
+      INSERT INTO database(id, container, environment, owner, incarnation, seq) \
+      VALUES (1, 'c', 'development', 'ada', 5, 0), (9, 'd', 'development', 'ada', 6, 0);
+      INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged) \
+      VALUES
+        (2, 1, 'phone', 6, 'ada', 'private', 'hash', 0, 0, 0, 0), (3, 1, 'pad', 6, 'ada', 'private', 'hash', 0, 0, 0, \
+      0),
+        (4, 1, 'guest', 6, 'bob', 'private', 'hash', 0, 0, 0, 0), (5, 9, 'phone', 6, 'ada', 'private', 'hash', 0, 0, \
+      0, 0)
       """)
     old.close()
     let shard = try await store.open(shard: 0)
@@ -189,8 +194,10 @@ struct StoredFormatTests {
     try old.execute(
       """
       INSERT INTO symbol VALUES (1, 'CD_Note');
-      INSERT INTO database(id, container, environment, owner, incarnation, seq, bytes) VALUES (1, 'iCloud.org.example.notes', 'development', 'ada', 5, 9, \(data.count));
-      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live, bytes) VALUES (2, 1, 'notes', 6, 9, 0, 1, \(data.count))
+      INSERT INTO database(id, container, environment, owner, incarnation, seq, bytes) \
+      VALUES (1, 'iCloud.org.example.notes', 'development', 'ada', 5, 9, \(data.count));
+      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live, bytes) \
+      VALUES (2, 1, 'notes', 6, 9, 0, 1, \(data.count))
       """)
     try old.statement(SQL("insert", "INSERT INTO record VALUES (1, 2, 'a', 7, 1, 0, 0, 0, ?1, NULL, ?2)")).binding(
       sum, data
@@ -238,11 +245,14 @@ struct StoredFormatTests {
     let connection = try earlier.takeOver().connection
     try connection.execute(
       """
-      INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.org.example', 'development', '_a', 1, 0);
+      INSERT INTO database(id, container, environment, owner, incarnation, seq) \
+      VALUES (1, 'iCloud.org.example', 'development', '_a', 1, 0);
       INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged)
         VALUES (2, 1, 'phone', 1, '_a', 'private', 'm', 0, 0, 0, 0);
-      INSERT INTO event(id, mirror, kind, started, ended, succeeded, saved, deleted, identifier) VALUES (1, 2, 2, 5, NULL, 1, 0, 0, 'left');
-      INSERT INTO event(id, mirror, kind, started, ended, succeeded, saved, deleted, identifier) VALUES (2, 2, 2, 5, 6, 1, 0, 0, 'ended');
+      INSERT INTO event(id, mirror, kind, started, ended, succeeded, saved, deleted, identifier) \
+      VALUES (1, 2, 2, 5, NULL, 1, 0, 0, 'left');
+      INSERT INTO event(id, mirror, kind, started, ended, succeeded, saved, deleted, identifier) \
+      VALUES (2, 2, 2, 5, 6, 1, 0, 0, 'ended');
       INSERT OR REPLACE INTO meta(key, value) VALUES ('lastEvent', 2), ('lastKey', 2);
       """)
     connection.close()
@@ -280,10 +290,16 @@ struct StoredFormatTests {
     older.changes = FormatChangeStep.all.filter { $0.format <= 6 }
     let connection = try older.takeOver().connection
     try connection.execute(
-      "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.a', 'development', 'ada', 5, 0)"
+      """
+      INSERT INTO database(id, container, environment, owner, incarnation, seq) \
+      VALUES (1, 'iCloud.a', 'development', 'ada', 5, 0)
+      """
     )
     try connection.execute(
-      "INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged) VALUES (2, 1, 'phone', 6, 'ada', 'private', 'm', 1, 0, 0, 0)"
+      """
+      INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged) \
+      VALUES (2, 1, 'phone', 6, 'ada', 'private', 'm', 1, 0, 0, 0)
+      """
     )
     try connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 2)")
     connection.close()

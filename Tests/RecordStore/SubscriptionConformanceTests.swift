@@ -110,7 +110,10 @@ struct SubscriptionConformanceTests {
     older.changes = [FormatChangeStep(format: 1, statements: FormatChange.initial.statements)]
     let connection = try older.takeOver().connection
     try connection.execute(
-      "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.org.example.notes', 'development', 'ada', 5, 7)"
+      """
+      INSERT INTO database(id, container, environment, owner, incarnation, seq) \
+      VALUES (1, 'iCloud.org.example.notes', 'development', 'ada', 5, 7)
+      """
     )
     try connection.execute("INSERT INTO meta(key, value) VALUES ('lastKey', 1)")
     connection.close()

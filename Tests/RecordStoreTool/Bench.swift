@@ -80,13 +80,25 @@ struct Bench: Sendable {
     }
     func rounded(_ value: Double, _ scale: Double = 10) -> Double { (value * scale).rounded() / scale }
     print(
-      "\(workload.rawValue): \(Int(Double(count) / elapsed)) records/s, \(rounded(cpu / Double(max(count, 1)) * 1e6)) us of processor each,",
-      "\(rounded(cpu / elapsed, 100)) cores; p50 \(rounded(latencies.isEmpty ? 0 : latencies[latencies.count / 2], 1000)) ms,",
+      """
+      \(workload.rawValue): \(Int(Double(count) / elapsed)) records/s, \(rounded(cpu / Double(max(count, 1)) * 1e6)) \
+      us of processor each,
+      """,
+      """
+      \(rounded(cpu / elapsed, 100)) cores; p50 \
+      \(rounded(latencies.isEmpty ? 0 : latencies[latencies.count / 2], 1000)) ms,
+      """,
       "p99 \(rounded(latencies.isEmpty ? 0 : latencies[latencies.count * 99 / 100], 1000)) ms")
     print(
-      "  commits \(Int(sum("commits_total"))), bodies a commit \(rounded(sum("bodies_total") / max(sum("commits_total"), 1))),",
+      """
+        commits \(Int(sum("commits_total"))), bodies a commit \
+      \(rounded(sum("bodies_total") / max(sum("commits_total"), 1))),
+      """,
       "bodies \(rounded(sum("body_seconds_total"), 100)) s, commit \(rounded(sum("commit_seconds_total"), 100)) s,",
-      "checkpoints \(Int(sum("checkpoints_total"))) in \(rounded(sum("checkpoint_seconds_total"), 100)) s (\(Int(sum("checkpoint_pages_total"))) pages)"
+      """
+      checkpoints \(Int(sum("checkpoints_total"))) in \(rounded(sum("checkpoint_seconds_total"), 100)) s \
+      (\(Int(sum("checkpoint_pages_total"))) pages)
+      """
     )
   }
 

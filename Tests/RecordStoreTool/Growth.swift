@@ -95,7 +95,8 @@ struct Growth: Sendable {
     let id = Bench.name(0, Int(number))
     try transaction.append(
       StoredTransaction(
-        number: number, transactionID: id, author: "app", appendedAt: number, payload: Array(repeating: 7, count: 1000)),
+        number: number, transactionID: id, author: "app", appendedAt: number,
+        payload: Array(repeating: 7, count: 1000)),
       to: mirror)
   }
 

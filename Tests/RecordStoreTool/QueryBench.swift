@@ -90,7 +90,10 @@ struct QueryBench: Sendable {
     }
     latencies.sort()
     print(
-      "\(name): p50 \(latencies[Self.readCount / 2]), p99 \(latencies[Self.readCount * 99 / 100]), \(hitCount / Self.readCount) records read each"
+      """
+      \(name): p50 \(latencies[Self.readCount / 2]), p99 \(latencies[Self.readCount * 99 / 100]), \
+      \(hitCount / Self.readCount) records read each
+      """
     )
   }
 }

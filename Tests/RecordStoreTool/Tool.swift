@@ -7,14 +7,16 @@ import RecordStore
 enum Tool {
   static let usage = """
     usage: RecordStoreTool write-loop DIRECTORY LEDGER SEED SYNCHRONOUS [assets]
-             saves until it is killed; a line in LEDGER for each acknowledged body; SYNCHRONOUS is FULL, or NORMAL to see what it loses;
+             saves until it is killed; a line in LEDGER for each acknowledged body; SYNCHRONOUS is FULL, or NORMAL to \
+    see what it loses;
              with assets every third body has content of its own in DIRECTORY/assets
            RecordStoreTool bench DIRECTORY WORKLOAD SECONDS SHARDS WRITERS
              WORKLOAD: single, batch, update, updateBatch, pages, outcomes, history, empty
            RecordStoreTool queries DIRECTORY RECORDS
              searches by two indexes in a zone of so many records
            RecordStoreTool grow DIRECTORY KIND COUNT SECONDS SHARDS
-             fills up to so many and measures what depends on how many there are; prints one JSON object. KIND: records, zones, stores, history
+             fills up to so many and measures what depends on how many there are; prints one JSON object. KIND: \
+    records, zones, stores, history
     """
 
   static func main() async {

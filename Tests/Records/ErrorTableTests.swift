@@ -13,21 +13,25 @@ private enum ErrorsPage {
     """
     # Errors
 
-    Made from the table in [Shared/Records/ErrorTable.swift](../../Shared/Records/ErrorTable.swift) by the test that compares the two
-    (`REWRITE=1 swift test --filter ErrorTableTests`). [OPERATING.md](OPERATING.md) says what an operator does about them.
+    Made from the table in [Shared/Records/ErrorTable.swift](../../Shared/Records/ErrorTable.swift) by the test that
+    compares the two (`REWRITE=1 swift test --filter ErrorTableTests`). [OPERATING.md](OPERATING.md) says what an
+    operator does about them.
 
-    An answer that fails as a whole has one of these as `serverErrorCode`, with `reason` (which names the place, and never a value) and `uuid`, the
-    request's identifier in the logs. Items of a batch have theirs in a 200. The object plane adds `ckErrorCode`, and `cocoaErrorCode` where Core Data
-    has a number of its own. "Retry" says whether the same request may succeed later without a change; `retryAfter` says when.
+    An answer that fails as a whole has one of these as `serverErrorCode`, with `reason` (which names the place, and
+    never a value) and `uuid`, the request's identifier in the logs. Items of a batch have theirs in a 200. The object
+    plane adds `ckErrorCode`, and `cocoaErrorCode` where Core Data has a number of its own. "Retry" says whether the
+    same request may succeed later without a change; `retryAfter` says when.
 
-    | serverErrorCode | HTTP | ckErrorCode | retry | meaning | what the client should do | what the operator should look at |
+    | serverErrorCode | HTTP | ckErrorCode | retry | meaning | what the client should do | what the operator should \
+    look at |
     |---|---|---|---|---|---|---|
     \(ServerErrorCode.allCases.map { code in
-      let row = code.row
-      return line([code.rawValue, "\(row.httpStatus)", "\(row.ckErrorCode)", row.isRetryable ? "yes" : "no"], row.advice)
+      let (row, status) = (code.row, "\(code.row.httpStatus)")
+      return line([code.rawValue, status, "\(row.ckErrorCode)", row.isRetryable ? "yes" : "no"], row.advice)
     }.joined(separator: "\n"))
 
-    A method that an endpoint does not have is BAD_REQUEST with 405; a token of history or imports that is too old is BAD_REQUEST with 410.
+    A method that an endpoint does not have is BAD_REQUEST with 405; a token of history or imports that is too old is \
+    BAD_REQUEST with 410.
 
     ## cocoaErrorCode
 
@@ -40,7 +44,8 @@ private enum ErrorsPage {
     | ckErrorCode | name | meaning | what the client should do | what the operator should look at |
     |---|---|---|---|---|
     \(SpecialCKErrorCode.allCases.map { line(["\($0.rawValue)", "\($0)"], $0.advice) }.joined(separator: "\n"))
-    | 2 | partialFailure | Some records of an export or import were left out; the event lists each with its own code. | See each record's code. | `aquifer events`, `aquifer quarantine list`. |
+    | 2 | partialFailure | Some records of an export or import were left out; the event lists each with its own code. \
+    | See each record's code. | `aquifer events`, `aquifer quarantine list`. |
 
     """
   }

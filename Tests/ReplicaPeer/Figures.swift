@@ -5,7 +5,8 @@ import MirrorWire
 import ReplicaStore
 import ReplicaSync
 
-/// `client-peer latency|queue|fill|import GATEWAY NOTIFIER CONTAINER MODELHASH TOKEN FOLDER COUNT`
+/// `client-peer fill|import|edits GATEWAY NOTIFIER CONTAINER MODELHASH TOKEN FOLDER COUNT`, with the sample's model: a
+/// line of JSON for each figure. `import` imports what `fill` has sent; `edits` is for another user.
 struct Figures {
   let account: Account
   let container: String
@@ -22,12 +23,16 @@ struct Figures {
 
   func run(_ name: String) async throws {
     switch name {
-    case "latency": try await latency()
-    case "queue": try await queue()
     case "fill": try await fill()
-    default: try await firstImport()
+    case "import": try await firstImport()
+    default:
+      try await latency()
+      try await equality()
+      try await queue()
     }
   }
+
+  private func tell(_ key: String, _ value: Double) { print(#"{"key":"\#(key)","value":\#(value)}"#) }
 
   private struct Peer {
     let replica: Replica
@@ -42,7 +47,7 @@ struct Figures {
     configuration.isMirrored = true
     let entities = [
       EntityDescription(
-        "Post", attributes: [AttributeDescription("title", .string), AttributeDescription("score", .integer64)],
+        "Post", attributes: [AttributeDescription("title", .string), AttributeDescription("content", .string)],
         relationships: [RelationshipDescription("tags", to: "Tag", inverse: "posts", isToMany: true)]),
       EntityDescription(
         "Tag", attributes: [AttributeDescription("name", .string)],
@@ -57,9 +62,9 @@ struct Figures {
     return Peer(replica: replica, mirroring: mirroring, loop: loop)
   }
 
-  /// A post's values: title and score.
+  /// A post's values: title and content.
   private func post(_ save: SaveTransaction, _ name: String, _ title: String) throws {
-    try save.insert(AnyObjectID(entityName: "Post", recordName: name), [.text(title), .integer(7)])
+    try save.insert(AnyObjectID(entityName: "Post", recordName: name), [.text(title), .text("seven")])
   }
 
   private func latency() async throws {
@@ -71,7 +76,8 @@ struct Figures {
     try await Task.sleep(for: .seconds(1))
     var commits = laptop.replica.commits().makeAsyncIterator()
     var times: [Double] = []
-    for number in 0..<count {
+    let saveCount = max(count / 500, 5)
+    for number in 0..<saveCount {
       let name = UUID().uuidString
       let start = ContinuousClock.now
       _ = try await phone.replica.save(SaveOptions()) { save in try post(save, name, "post \(number)") }
@@ -86,28 +92,66 @@ struct Figures {
       try await Task.sleep(for: .milliseconds(5))
     }
     times.sort()
-    print("save to another device: p50 \(times[count / 2]) ms, p99 \(times[count * 99 / 100]) ms")
+    tell("latency", times[(saveCount - 1) * 99 / 100])
     for peer in [phone, laptop] { await peer.mirroring.stop() }
   }
 
   private func queue() async throws {
     let phone = try await peer("queue")
-    var start = ContinuousClock.now
-    for number in 0..<count {
+    for number in 0..<count / 10 {
       _ = try await phone.replica.save(SaveOptions()) { save in try post(save, UUID().uuidString, "post \(number)") }
     }
-    print("\(count) saves: \(ContinuousClock.now - start)")
-    start = ContinuousClock.now
+    let start = ContinuousClock.now
     try await phone.mirroring.start()
     while try await phone.replica.figures().pendingTransactions > 0 { try await Task.sleep(for: .milliseconds(5)) }
-    print("\(count) saves sent: \(ContinuousClock.now - start)")
+    tell("queue", (ContinuousClock.now - start) / .seconds(1))
     await phone.mirroring.stop()
+  }
+
+  /// Two devices save without the server: posts of their own, and titles of posts that both have.
+  private func equality() async throws {
+    let peers = [try await peer("first"), try await peer("second")]
+    let names = (0..<50).map { "shared-\($0)" }
+    _ = try await peers[0].replica.save(SaveOptions()) { save in for name in names { try post(save, name, "new") } }
+    for peer in peers + peers {
+      try await peer.mirroring.start()
+      try await peer.loop.syncNow(timeout: .seconds(600))
+      await peer.mirroring.stop()
+    }
+    for (index, peer) in peers.enumerated() {
+      for number in 0..<count / 100 {
+        _ = try await peer.replica.save(SaveOptions()) { save in
+          if number % 2 == 0 { return try post(save, UUID().uuidString, "of \(index)") }
+          let id = AnyObjectID(entityName: "Post", recordName: names[number / 2 % names.count])
+          try save.update(id, from: [.null, .null], to: [.text("\(index) \(number)"), .null])
+        }
+      }
+    }
+    let start = ContinuousClock.now
+    for peer in peers { try await peer.mirroring.start() }
+    while true {
+      let shown = (try await shown(peers[0]), try await shown(peers[1]))
+      if shown.0 != nil, shown.0 == shown.1 { break }
+      try await Task.sleep(for: .milliseconds(5))
+    }
+    tell("equal", (ContinuousClock.now - start) / .seconds(1))
+    for peer in peers { await peer.mirroring.stop() }
+  }
+
+  /// All posts; nil while saves wait to be sent.
+  private func shown(_ peer: Peer) async throws -> [String: String]? {
+    guard try await peer.replica.figures().pendingTransactions == 0 else { return nil }
+    return try await peer.replica.read { snapshot in
+      var titles: [String: String] = [:]
+      try snapshot.forEach(Query("Post")) { row in titles[row.recordName(0)] = row.text(1) }
+      return titles
+    }
   }
 
   /// Puts objects, and a link for every tenth, on the server.
   private func fill() async throws {
     let phone = try await peer("fill")
-    for part in 0..<count / 1000 {
+    for part in 0..<max(count / 1000, 1) {
       _ = try await phone.replica.save(SaveOptions()) { save in
         let tag = AnyObjectID(entityName: "Tag", recordName: "tag-\(part)")
         try save.insert(tag, [.text("tag \(part)")])
@@ -134,11 +178,10 @@ struct Figures {
     try await phone.mirroring.start()
     try await phone.loop.syncNow(timeout: .seconds(300))
     let time = ContinuousClock.now - start
-    let objects = try await phone.replica.read { snapshot in
-      try snapshot.objectIDs(Query("Post")).count + snapshot.objectIDs(Query("Tag")).count
-    }
-    let peak = Self.residentKilobytes("VmHWM")
-    print("first import: \(objects) objects in \(time), \(idle / 1024) MB before, \(peak / 1024) MB at most")
+    let posts = try await phone.replica.read { try $0.objectIDs(Query("Post")).count }
+    guard posts >= count else { throw StoreError.invalid("\(posts) posts arrived of \(count)") }
+    tell("firstImport", time / .seconds(1))
+    tell("importMemory", Double(Self.residentKilobytes("VmHWM") - idle) / 1024)
     await phone.mirroring.stop()
   }
 

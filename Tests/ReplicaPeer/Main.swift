@@ -12,8 +12,9 @@ struct Token: Account.TokenStore {
   func store(_ token: String?) throws {}
 }
 
-/// `client-peer GATEWAY CONTAINER MODELHASH TOKEN FILE NAME`: inserts tags NAME.0, NAME.1, … one a save, and writes each
-/// name on a line of its own once it is saved. With NAME `-` it imports to the end and writes the names that it has.
+/// `client-peer GATEWAY CONTAINER MODELHASH TOKEN FILE NAME`: inserts tags NAME.0, NAME.1, … one a save, and writes
+/// each name on a line of its own once it is saved. With NAME `-` it imports to the end and writes the names that it
+/// has.
 @main struct Peer {
   static func main() async throws {
     let words = CommandLine.arguments

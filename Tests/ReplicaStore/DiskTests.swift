@@ -90,3 +90,43 @@ private func open(_ folder: Folder) async throws -> TestStore {
   #expect(isDone)
   disk.end()
 }
+
+/// The n-th step of the disk fails once, for each n: a pulled cable, a bad sector.
+@Test(arguments: [13, 778] as [Int32]) func `an import whose n-th step fails changes nothing, and comes again`(
+  code: Int32
+) async throws {
+  let folder = try World.folder()
+  let disk = Disk(folder.path)
+  var store = try await open(folder)
+  // Few pages of the disk, and each of their steps.
+  let changes = (0..<4).map { saved("Tag", "T\($0)", ["name": .string(String(repeating: "x", count: 900))]) }
+  var step = 1
+  while true {
+    let (names, token) = (try await store.names(Query("Tag")), try await store.replica.position().importToken)
+    let page = ImportPage(changes: changes + [saved("Tag", "S\(step)")], importToken: "t\(step)")
+    disk.fail(at: step, code, isLasting: false)
+    let error: StoreError?
+    do {
+      try await store.replica.apply(page, event: nil)
+      error = nil
+    } catch let thrown { error = thrown }
+    let hasFailed = disk.hasFailed
+    disk.fail(at: nil, 0, isLasting: false)
+    if error == nil {
+      #expect(try await store.names(Query("Tag")).contains("S\(step)"))
+      if !hasFailed { break }
+    } else {
+      #expect(try await store.names(Query("Tag")) == names)
+      #expect(try await store.replica.position().importToken == token)
+      // After a sync that failed only another opening knows what is on the disk.
+      await store.replica.close()
+      store = try await open(folder)
+      try await store.replica.apply(page, event: nil)
+      #expect(try await store.names(Query("Tag")).contains("S\(step)"))
+    }
+    step += 1
+  }
+  #expect(step > 4)
+  await store.replica.close()
+  disk.end()
+}

@@ -96,6 +96,42 @@ extension TestStore {
   #expect(try await store.values("Tag", "T1") == ["name": .text("mine")])
 }
 
+@Test func `what led to a deleted object does not lead to another one that gets its name`() async throws {
+  let store = try await TestStore.make()
+  func photo(_ name: String, _ album: String?) -> ImportedChange { saved("Photo", name, [:], ["album": album]) }
+  try await store.replica.apply(
+    page("t1", saved("Album", "A1"), photo("P1", "A1"), photo("P2", nil), saved("Tag", "T1"), .link(link("P1", "T1"))),
+    event: nil)
+  try await store.save { try $0.update("Photo", "P2", ["album": .object("A1")]) }
+  try await store.replica.apply(
+    page(
+      "t2", .delete(entity: "Album", objectID: "A1", zoneID: zone), .delete(entity: "Tag", objectID: "T1", zoneID: zone)
+    ), event: nil)
+  try await store.replica.apply(page("t3", saved("Album", "A1"), saved("Tag", "T1")), event: nil)
+  // The server decides about the edit when it arrives, and tells.
+  #expect(try await store.related("Album", "A1", "photos") == ["P2"])
+  #expect(try await store.related("Tag", "T1", "photos").isEmpty)
+}
+
+@Test func `an import points to nothing that is deleted here, since the server clears it without a word`() async throws
+{
+  let store = try await TestStore.make()
+  try await store.replica.apply(
+    page("t1", saved("Album", "A1"), saved("Photo", "P1"), saved("Tag", "T1"), saved("Tag", "T2")), event: nil)
+  try await store.save { save in
+    try save.delete("Album", "A1")
+    try save.delete("Tag", "T1")
+  }
+  try await store.save { try $0.insert("Tag", "T1") }
+  try await store.replica.apply(
+    page("t2", saved("Photo", "P1", [:], ["album": "A1"]), .link(link("P1", "T1")), .link(link("P1", "T2"))), event: nil
+  )
+  try await store.export()
+  try await store.replica.apply(page("t3", saved("Album", "A1")), event: nil)
+  #expect(try await store.related("Album", "A1", "photos").isEmpty)
+  #expect(try await store.related("Photo", "P1", "tags") == ["T2"])
+}
+
 @Test func `a reset shows nothing until it is done, and then the server's state with the pending edits`() async throws {
   let store = try await TestStore.make()
   try await store.replica.apply(
@@ -149,7 +185,7 @@ extension TestStore {
       String(decoding: $0, as: UTF8.self).contains(#""insert","entity":"Tag","objectID":"T1""#)
     }
     if holdsT1 {
-      refused = try await store.replica.refuse(next, at: nil, error: error)
+      refused = try await store.replica.refuse(next, at: nil, error: error).first
     } else {
       try await store.replica.acknowledge(next, historyToken: "h")
     }
@@ -168,6 +204,53 @@ extension TestStore {
   #expect(try await store.values("Tag", "T1") == ["name": .text("n")])
   #expect(try await store.replica.rejected().isEmpty)
   #expect(try await store.replica.figures().pendingObjects == 1)
+}
+
+@Test func `a rejected save that is kept stays the user's until it is sent again or discarded`() async throws {
+  let store = try await TestStore.make()
+  try await store.replica.apply(
+    page(
+      "t1", saved("Photo", "P1", ["title": .string("a"), "size": .integer(1)]), saved("Tag", "T1"), saved("Tag", "T2")),
+    event: nil)
+  try await store.save { save in
+    try save.update("Photo", "P1", ["title": .text("mine"), "size": .integer(2)])
+    try save.link("Photo", "P1", "tags", "T1", true)
+    try save.insert("Tag", "T3", ["name": .text("new")])
+    try save.delete("Tag", "T2")
+  }
+  let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  try await store.replica.keep(identifier)
+  // Twice is once; what the server has does not undo it.
+  try await store.replica.keep(identifier)
+  try await store.replica.reread(AnyObjectID(entityName: "Tag", recordName: "T3"), as: nil)
+  try await store.replica.apply(
+    page(
+      "t2", saved("Photo", "P1", ["title": .string("b"), "size": .integer(1), "isHidden": .boolean(true)]),
+      saved("Tag", "T2"), .unlink(link("P1", "T1"))), event: nil)
+  let kept: [String: Literal] = [
+    "title": .text("mine"), "size": .integer(2), "isHidden": .integer(1), "tagCount": .integer(1),
+  ]
+  #expect(try await store.values("Photo", "P1") == kept)
+  #expect(try await store.names(Query("Tag")) == ["T1", "T3"])
+  // What a later save changed is that save's.
+  try await store.save { try $0.update("Photo", "P1", ["size": .integer(3)]) }
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 3)
+  try await store.replica.retry(identifier)
+  let changes = try #require(try await store.outbox().first?.changes)
+  #expect(changes.map(\.objectID) == ["P1", "T3", "T2"] && changes[0].attributes == ["title": .string("mine")])
+  #expect(changes[0].relationships == ["tags": .toManyEdits(add: ["T1"], remove: [])])
+  // Refused and kept once more, then discarded.
+  let again = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+  _ = try await store.replica.refuse(again, at: nil, error: error)
+  try await store.replica.keep(identifier)
+  try await store.replica.discard(identifier)
+  #expect(try await store.replica.rejected().isEmpty)
+  #expect(try await store.replica.figures().pendingObjects == 0)
+  let rest = try await store.replica.objectsToReread(limit: 10).map(\.recordName)
+  #expect(Set(rest) == ["P1", "T2", "T3"])
 }
 
 @Test func `a copied file takes another identifier and imports from the beginning`() async throws {

@@ -1,90 +1,117 @@
-// Processes that are killed while they save, import and migrate: what was acknowledged is there, and nothing is
-// there in part.
+// Processes that are killed while they work: what was acknowledged is there, and nothing is there in part.
 
 import Foundation
+import Sanitizers
 import Testing
 
 @testable import ReplicaStore
 
-/// A store that one process after another writes to.
-private struct Victim {
-  let folder: Folder
-  let kind: String
-  private static let tool = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(
-    path: "replica-tool"
-  ).path
-
-  var store: String { "\(folder.path)/store.sqlite" }
-  var ledger: String { "\(folder.path)/ledger" }
-
-  /// Numbers that were acknowledged.
-  func acknowledged() -> [Int] {
-    let text = (try? String(contentsOfFile: ledger, encoding: .utf8)) ?? ""
-    return text.split(separator: "\n").compactMap { Int($0) }
-  }
-
-  /// Runs a process until it has acknowledged so many more numbers, and kills it after a moment more.
-  func kill(after count: Int, spins: Int) throws {
-    let target = acknowledged().count + count
-    let process = Process()
-    process.executableURL = URL(filePath: Self.tool)
-    process.arguments = [kind, store, ledger]
-    try process.run()
-    while acknowledged().count < target, process.isRunning { usleep(200) }
-    // A moment that ends anywhere within the next piece of work.
-    for _ in 0..<spins { sched_yield() }
-    #expect(process.isRunning, "the process ended by itself")
-    Foundation.kill(process.processIdentifier, SIGKILL)
-    process.waitUntilExit()
-  }
-
-  /// Numbers in the store by how many of their two halves are there.
-  func stored() async throws -> [Int: Int] {
-    let versions = [1, 2].map { version in
-      ManagedObjectModel(
-        hash: "tool-\(version)",
-        entities: [
-          EntityDescription(
-            "Note",
-            attributes: [
-              AttributeDescription(
-                version == 1 ? "text" : "body", .string, renamingIdentifier: version == 1 ? "body" : "text"),
-              AttributeDescription("number", .integer64),
-            ])
-        ])
-    }
-    var configuration = World.configuration(store)
-    configuration.isReadOnly = true
-    for model in versions {
-      guard let replica = try? await Replica.open(configuration, model) else { continue }
-      let rows = try await replica.read { snapshot in
-        try snapshot.rows(
-          "SELECT n.number, count(*) FROM e_Note n JOIN object o ON o._pk = n._pk WHERE o.state = 1 GROUP BY 1", [])
-      }
-      await replica.close()
-      return Dictionary(
-        uniqueKeysWithValues: rows.map { row in
-          guard case .integer(let number) = row[0], case .integer(let count) = row[1] else { return (0, 0) }
-          return (Int(number), Int(count))
-        })
-    }
-    throw StoreError.damaged("no model fits")
-  }
-}
-
-@Test(arguments: ["saves", "imports", "migrates"]) func `what a killed process acknowledged is there, once and whole`(
-  kind: String
+@Test(arguments: Victim.Kind.allCases) func `what a killed process acknowledged is there, once and whole`(
+  kind: Victim.Kind
 ) async throws {
-  let victim = Victim(folder: try World.folder(), kind: kind)
-  var random = SeededGenerator(kind.count)
-  for _ in 0..<12 {
+  let victim = try Victim(kind)
+  var random = SeededGenerator(kind.rawValue.count)
+  for round in 0..<12 {
     try victim.kill(after: Int.random(in: 1...8, using: &random), spins: Int.random(in: 0...400, using: &random))
-    let stored = try await victim.stored()
-    #expect(stored.values.allSatisfy { $0 == 2 })
-    let acknowledged = Set(victim.acknowledged())
-    #expect(acknowledged.isSubset(of: stored.keys))
+    try await victim.check("kill \(round)")
     // At most one piece of work was done whose answer nobody saw; the next process begins behind it.
-    #expect(stored.count - acknowledged.count <= 12)
+    let stored = try #require(try await victim.stored()).halves.count
+    #expect(kind == .resets || stored - Set(victim.acknowledged()).count <= 12)
   }
   #expect(victim.acknowledged().count > 20)
+}
+
+/// Processes die by themselves, before a step of the disk or a statement. A sanitizer's runtime refuses the library
+/// that counts them.
+@Suite(.enabled(if: !Sanitizer.isOn)) struct DeathTests {
+  private let folder: Folder
+  private let library: String
+
+  init() throws {
+    folder = try World.folder()
+    library = try Victim.library(in: folder)
+  }
+
+  /// What happens to unsynced work differs from death to death: nothing, all is lost, sectors are lost.
+  private func sweep(_ kind: Victim.Kind, after begun: Int, within count: Int) async throws {
+    let victim = try Victim(kind, library: library)
+    var random = SeededGenerator(7)
+    try victim.begin(begun)
+    var step = 1
+    while try victim.die(.step(step), within: count, isLost: Self.loss(step, &random)) {
+      try await victim.check("step \(step)")
+      try victim.goBack()
+      step += 1
+    }
+    #expect(step > 40)
+    #expect(victim.acknowledged().count == begun + count)
+  }
+
+  @Test(arguments: Victim.Kind.allCases)
+  func `a process that dies before any step of the disk, with the power or alone, loses nothing that it told of`(
+    kind: Victim.Kind
+  ) async throws { try await sweep(kind, after: 2, within: 1) }
+
+  @Test func `a store's first saves and contents survive a death before any step of the disk`() async throws {
+    try await sweep(.contents, after: 0, within: 2)
+  }
+
+  /// CI tries every third statement, another one with each migration.
+  @Test(arguments: 4..<7) func `a migration that dies before any of its statements is whole or not begun`(begun: Int)
+    async throws
+  {
+    let victim = try Victim(.migrates, library: library)
+    try victim.begin(begun)
+    let stride = Self.deaths == nil ? 3 : 1
+    var statement = begun % stride + 1
+    while try victim.die(.statement(statement), within: 1, isLost: { false }) {
+      try await victim.check("statement \(statement)")
+      try victim.goBack()
+      statement += stride
+    }
+    #expect(statement > 50)
+  }
+
+  @Test func `a store that does not sync its commits loses with the power what it told of`() async throws {
+    let victim = try Victim(.saves, library: library, isControl: true)
+    _ = try victim.die(.step(.max), within: 1, isLost: { false })
+    #expect(try victim.die(.step(60), within: 100, isLost: { true }))
+    let stored = try #require(try await victim.stored()).halves
+    #expect(!Set(victim.acknowledged()).isSubset(of: stored.keys))
+  }
+
+  /// `AQUIFER_KILLS`: how many processes die at random, by hand.
+  private static let deaths = ProcessInfo.processInfo.environment["AQUIFER_KILLS"].flatMap { Int($0) }
+
+  @Test(.enabled(if: Self.deaths != nil))
+  func `as many processes as are asked for die at random, and nothing that they told of is lost`() async throws {
+    let count = Self.deaths ?? 0
+    var random = SeededGenerator(Int(ProcessInfo.processInfo.processIdentifier))
+    var told = 0
+    for kind in Victim.Kind.allCases {
+      var victim = try Victim(kind, library: library)
+      for death in 0..<count / Victim.Kind.allCases.count {
+        // A store of its own now and then, so that checking stays short.
+        if death % 50 == 49 {
+          told += victim.acknowledged().count
+          victim = try Victim(kind, library: library)
+        }
+        let step = Int.random(in: 1...400, using: &random)
+        _ = try victim.die(.step(step), within: 20, isLost: Self.loss(death, &random))
+        try await victim.check("death \(death), step \(step)")
+      }
+      told += victim.acknowledged().count
+      print("\(kind): \(count / Victim.Kind.allCases.count) deaths; \(told) pieces of work told so far")
+    }
+  }
+
+  private static func loss(_ number: Int, _ random: inout SeededGenerator) -> () -> Bool {
+    switch number % 3 {
+    case 0: return { false }
+    case 1: return { true }
+    default:
+      var own = SeededGenerator(Int.random(in: 0..<Int.max, using: &random))
+      return { Bool.random(using: &own) }
+    }
+  }
 }

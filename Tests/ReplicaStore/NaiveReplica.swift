@@ -144,7 +144,7 @@ struct NaiveReplica {
     }
     for (property, value) in values where broken == .pendingStays || !mine.contains("\(name) \(property)") {
       if broken == .pointersStay, case .object(let target) = value, objects[target] == nil { continue }
-      object.values[property] = value == .null ? nil : value
+      object.values[property] = value == .null || isDeletedHere(value) ? nil : value
     }
     objects[name] = object
   }
@@ -154,10 +154,24 @@ struct NaiveReplica {
     if mine.contains("\(name) *") { return }
     if broken == .deletionApplies, mine.contains(where: { $0.hasPrefix("\(name) ") }) { return }
     if let object = objects.removeValue(forKey: name) { lost[name] = object }
+    // Another object may get the name.
+    pairs = pairs.filter { !$0.contains(name) || mine.contains("\($0[0])+\($0[1])") }
+    for other in objects.keys where !mine.contains("\(other) *") {
+      for property in ["album", "photo", "data"]
+      where target(of: other, property) == name && !mine.contains("\(other) \(property)") {
+        set(other, property, .null)
+      }
+    }
+  }
+
+  /// The server clears what points to it when it hears of the deletion.
+  private func isDeletedHere(_ value: Literal) -> Bool {
+    if case .object(let target) = value { mine.contains("\(target) -") } else { false }
   }
 
   mutating func importPair(_ photo: String, _ tag: String, _ isLinked: Bool) {
     guard broken == .pendingStays || !mine.contains("\(photo)+\(tag)") else { return }
+    if isLinked, [photo, tag].contains(where: { mine.contains("\($0) -") }) { return }
     if isLinked { pairs.insert([photo, tag]) } else { pairs.remove([photo, tag]) }
   }
 

@@ -15,7 +15,7 @@ private struct Judge {
     var name = name
     for relationship in path.relationships { name = target(name, relationship) }
     guard let name else { return .null }
-    if path.property == "id" { return .object(name) }
+    if path == .id { return .object(name) }
     return objects[name]?.values[path.property] ?? .null
   }
 

@@ -166,7 +166,8 @@ private struct Twins {
   var twins = Twins(store: try await TestStore.make(), random: SeededGenerator(seed))
   for _ in 0..<120 {
     try await twins.step()
-    try #require(try await twins.difference() == nil)
+    let difference = try await twins.difference()
+    try #require(difference == nil, "\(difference ?? "")")
   }
   await twins.store.replica.close()
 }

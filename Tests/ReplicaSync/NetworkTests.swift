@@ -1,5 +1,6 @@
 // Networks that cut, processes that are killed, other accounts, copies: against the real server's processes.
 
+import CuttingProxy
 import Foundation
 import MirrorWire
 import ReplicaSync

@@ -316,6 +316,15 @@ private final class KeptTokens: Account.TokenStore {
       await phone.mirroring.stop()
       let kept = try await replica.replica.mirrorEvents(after: nil, afterEvent: nil, type: nil)
       #expect(kept.map(\.identifier) == told.filter { $0.endDate != nil }.map(\.identifier))
+      try await phone.replica.save { edit in
+        edit.insert("Tag", "t2", ["name": .string("sand")])
+        edit.insert("Tag", "t3", [:])
+      }
+      try await phone.replica.save { $0.delete("t3") }
+      try await phone.sync()
+      await phone.mirroring.stop()
+      let exports = try await replica.replica.mirrorEvents(after: nil, afterEvent: nil, type: .export)
+      #expect(exports.map { [$0.savedCount, $0.deletedCount] } == [[1, 0], [2, 1]])
     }
   }
 

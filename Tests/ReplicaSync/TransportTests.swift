@@ -1,5 +1,6 @@
 // Both transports against a server that sends exactly what a test says.
 
+import CuttingProxy
 import Foundation
 import ReplicaSync
 import Testing

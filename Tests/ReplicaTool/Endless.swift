@@ -1,4 +1,4 @@
-// Saves, imports and migrations without an end: the process that runs them is killed.
+// Saves, imports, resets and migrations without an end: the process that runs them is killed.
 
 import FoundationEssentials
 import MirrorWire
@@ -7,39 +7,47 @@ import ReplicaStore
 /// A store whose acknowledged work is written down in a ledger: one line for each answer, synced before the next
 /// begins.
 struct Endless {
+  enum Kind: String, CaseIterable { case saves, imports, migrates, resets, contents }
+
   let store: String
   let ledger: String
 
-  func run(_ kind: String) async throws {
-    let versions = [Self.model(1), Self.model(2)]
-    var version = 0
-    var replica = try await open(versions, &version)
+  /// - Parameter count: pieces of work; nil: until somebody ends the process.
+  func run(_ kind: Kind, count: Int?) async throws {
+    var (replica, version) = try await open()
     let ledger = Ledger(ledger)
-    var number = try await next(replica)
-    while true {
+    let first = try await next(replica)
+    var number = first
+    while count.map({ number < first + $0 }) ?? true {
       switch kind {
-      case "imports": try await importPage(replica, number)
-      case "migrates":
-        try await save(replica, number)
+      case .imports: try await replica.apply(page(number), event: nil)
+      case .resets:
+        try await replica.beginReset(reason: "tool")
+        try await replica.apply(page(number, isDone: false), event: nil)
+        try await replica.apply(page(number, isDone: true), event: nil)
+      case .saves, .contents: try await save(replica, number, hasPicture: kind == .contents, version)
+      case .migrates:
+        try await save(replica, number, hasPicture: false, version)
         await replica.close()
-        version = 1 - version
-        let target = versions[version]
-        let models = ManagedObjectModel(
-          hash: target.hash, entities: target.entities, earlierVersions: [versions[1 - version]])
-        replica = try await Replica.open(Self.configuration(store), models)
-      default: try await save(replica, number)
+        version = Self.later(than: version, number)
+        replica = try await Replica.open(Self.configuration(store), Self.model(version))
       }
       ledger.write("\(number)\n")
       number += 1
     }
+    await replica.close()
   }
 
   /// Opens the file by whichever version of the model it has.
-  private func open(_ versions: [ManagedObjectModel], _ version: inout Int) async throws -> Replica {
-    do { return try await Replica.open(Self.configuration(store), versions[0]) } catch StoreError.newerModel {
-      version = 1
-      return try await Replica.open(Self.configuration(store), versions[1])
+  private func open() async throws -> (Replica, version: Int) {
+    for version in 1...2 {
+      do {
+        let model = Self.model(version)
+        let alone = ManagedObjectModel(hash: model.hash, entities: model.entities)
+        return (try await Replica.open(Self.configuration(store), alone), version)
+      } catch StoreError.newerModel { continue }
     }
+    return (try await Replica.open(Self.configuration(store), Self.model(3)), 3)
   }
 
   static func configuration(_ store: String) -> ReplicaConfiguration {
@@ -49,20 +57,38 @@ struct Endless {
     return configuration
   }
 
-  /// Two versions that differ in the name of an attribute, so that files go to and fro.
+  // MARK: Models
+
+  /// Another version, so that files go from each version to each.
+  private static func later(than version: Int, _ number: Int) -> Int { (version + number % 2) % 3 + 1 }
+
+  /// Three versions: an attribute has another name in each, the third has an attribute, an entity and pairs more. Each
+  /// counts the others as earlier ones.
   static func model(_ version: Int) -> ManagedObjectModel {
-    ManagedObjectModel(
-      hash: "tool-\(version)",
-      entities: [
-        EntityDescription(
-          "Note",
-          attributes: [
-            AttributeDescription(
-              version == 1 ? "text" : "body", .string, renamingIdentifier: version == 1 ? "body" : "text"),
-            AttributeDescription("number", .integer64),
-          ])
-      ])
+    let others = (1...3).filter { $0 != version }.map { ManagedObjectModel(hash: "tool-\($0)", entities: entities($0)) }
+    return ManagedObjectModel(hash: "tool-\(version)", entities: entities(version), earlierVersions: others)
   }
+
+  private static func entities(_ version: Int) -> [EntityDescription] {
+    var attributes = [
+      AttributeDescription(textName(version), .string, renamingIdentifier: "text"),
+      AttributeDescription("number", .integer64), AttributeDescription("picture", .binary, .external),
+    ]
+    guard version == 3 else { return [EntityDescription("Note", attributes: attributes)] }
+    attributes.append(AttributeDescription("stars", .integer16, .required, defaultValue: "3"))
+    return [
+      EntityDescription(
+        "Note", attributes: attributes,
+        relationships: [RelationshipDescription("labels", to: "Label", inverse: "notes", isToMany: true)]),
+      EntityDescription(
+        "Label", attributes: [AttributeDescription("name", .string)],
+        relationships: [RelationshipDescription("notes", to: "Note", inverse: "labels", isToMany: true)]),
+    ]
+  }
+
+  private static func textName(_ version: Int) -> String { ["text", "body", "words"][version - 1] }
+
+  // MARK: Work
 
   /// One more than the largest number that is stored.
   private func next(_ replica: Replica) async throws -> Int {
@@ -74,24 +100,36 @@ struct Endless {
   }
 
   /// Two objects in one save: both are there or none.
-  private func save(_ replica: Replica, _ number: Int) async throws {
+  private func save(_ replica: Replica, _ number: Int, hasPicture: Bool, _ version: Int) async throws {
     _ = try await replica.save(SaveOptions()) { save in
       for half in ["a", "b"] {
+        var values: [Literal] = [.text(Self.text(half)), .integer(Int64(number)), .null]
+        var contents: [String: ContentSource] = [:]
+        if hasPicture {
+          let picture = Data("\(number)\(half)".utf8)
+          let checksum = SHA256.name(of: picture)
+          values[2] = .text(ContentName(checksum: checksum, byteCount: Int64(picture.count)).text)
+          contents[checksum] = .data(picture)
+        }
+        if version == 3 { values.append(.integer(3)) }
         try save.insert(
-          AnyObjectID(entityName: "Note", recordName: "\(number)\(half)"),
-          [.text(String(repeating: half, count: 200)), .integer(Int64(number))])
+          AnyObjectID(entityName: "Note", recordName: "\(number)\(half)"), values, contents: contents)
       }
     }
   }
 
-  private func importPage(_ replica: Replica, _ number: Int) async throws {
-    let changes = ["a", "b"].map { half in
+  private static func text(_ half: String) -> String { String(repeating: half, count: 200) }
+
+  /// - Parameter isDone: whether it is the last page of a reset; nil: the page is none of a reset.
+  private func page(_ number: Int, isDone: Bool? = nil) -> ImportPage {
+    let changes = (isDone == nil ? ["a", "b"] : isDone == true ? ["b"] : ["a"]).map { half in
       ImportedChange.save(
         ImportedObject(
           entity: "Note", objectID: "\(number)\(half)", zoneID: ZoneID(zoneName: "z"),
-          attributes: ["text": .string(String(repeating: half, count: 200)), "number": .integer(Int64(number))],
+          attributes: ["text": .string(Self.text(half)), "number": .integer(Int64(number))],
           recordChangeTag: "1"))
     }
-    try await replica.apply(ImportPage(changes: changes, importToken: "\(number)"), event: nil)
+    return ImportPage(
+      changes: changes, importToken: "\(number)", reset: isDone.map { .init(reason: "tool", done: $0) })
   }
 }

@@ -5,14 +5,14 @@ import FoundationEssentials
 @main
 enum ReplicaTool {
   static func main() async throws {
-    let arguments = CommandLine.arguments
-    guard arguments.count >= 3 else {
-      print("replica-tool saves|imports|migrates STORE LEDGER | measure FOLDER")
-      return
-    }
-    switch arguments[1] {
-    case "measure": try await Measurements(folder: arguments[2]).run()
-    default: try await Endless(store: arguments[2], ledger: arguments[3]).run(arguments[1])
+    let words = CommandLine.arguments
+    if words.count == 4, words[1] == "measure", let count = Int(words[3]) {
+      try await Measurements(folder: words[2], count: count).run()
+    } else if words.count >= 4, let kind = Endless.Kind(rawValue: words[1]) {
+      try await Endless(store: words[2], ledger: words[3]).run(kind, count: words.count > 4 ? Int(words[4]) : nil)
+    } else {
+      print("replica-tool \(Endless.Kind.allCases.map(\.rawValue).joined(separator: "|")) STORE LEDGER [COUNT]")
+      print("replica-tool measure FOLDER COUNT")
     }
   }
 }

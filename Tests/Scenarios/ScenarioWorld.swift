@@ -232,7 +232,10 @@ final class ScenarioWorld {
         relationship.value.map { " \(relationship.name)=\($0)" }
       }
       return
-        "save \(object.entity) \(record.recordName)\(attributes(object.attributes.map { ($0.name, $0.value) }))\(pointers.joined())"
+        """
+        save \(object.entity) \
+        \(record.recordName)\(attributes(object.attributes.map { ($0.name, $0.value) }))\(pointers.joined())
+        """
     case .delete(let entity, let id): return "delete \(entity) \(id)"
     case .link(let link): return "link \(pair(link))"
     case .unlink(let link): return "unlink \(pair(link))"

@@ -15,7 +15,7 @@ private var short: RunOptions {
 
 @Test(.timeLimit(.minutes(5)), arguments: 0..<seedCount, ["policies", "sample"])
 func
-  `T-O06 devices, a new device and the records are the same in the end, whatever is lost, repeated or killed on the way`(
+  `T-O06 devices, a new device and the records are equal in the end, whatever is lost, repeated or killed`(
     _ seed: Int, _ model: String
   ) async throws
 {

@@ -51,8 +51,11 @@ private enum ServerConvergences {
     else {
       print(
         """
-        server-convergence-runs [--runs N] [--seed S] [--steps N] [--jobs N] [--model policies|sample|FILE.xcdatamodeld] [--flaw F] [--shrink] [--only STEPS] [--alone] [--tell]
-        N runs from seed S on; prints the seeds that diverge, with what differs first, and with --shrink the fewest steps that show it; --only 7,11 does those steps alone; --alone leaves out shares; --tell prints what was done, asked and answered
+        server-convergence-runs [--runs N] [--seed S] [--steps N] [--jobs N] [--model \
+        policies|sample|FILE.xcdatamodeld] [--flaw F] [--shrink] [--only STEPS] [--alone] [--tell]
+        N runs from seed S on; prints the seeds that diverge, with what differs first, and with --shrink the fewest \
+        steps that show it; --only 7,11 does those steps alone; --alone leaves out shares; --tell prints what was \
+        done, asked and answered
         """)
       exit(2)
     }
@@ -82,7 +85,10 @@ private enum ServerConvergences {
       return failed
     }
     print(
-      "\(options.runs) runs of \(options.run.stepCount) steps over \(options.model) from seed \(options.seed) on in \(ContinuousClock.now - start), \(failed) diverged"
+      """
+      \(options.runs) runs of \(options.run.stepCount) steps over \(options.model) from seed \(options.seed) on in \
+      \(ContinuousClock.now - start), \(failed) diverged
+      """
     )
     exit(failed == 0 ? 0 : 1)
   }

@@ -96,7 +96,10 @@ final class Device {
   private func json(_ id: String, _ changes: [Change]) -> String {
     let token = token.map { #","importToken":"\#($0)""# } ?? ""
     return
-      #"{"transactionID":"\#(id)","timestamp":"\#(Dates.text(server.time.now))","author":"app"\#(token),"changes":[\#(changes.map(\.json).joined(separator: ","))]}"#
+      #"""
+      {"transactionID":"\#(id)","timestamp":"\#(Dates.text(server.time.now))","author":"app"\#(token),\#
+      "changes":[\#(changes.map(\.json).joined(separator: ","))]}
+      """#
   }
 
   enum Fate: String, Sendable { case answered, answerLost, requestLost }
@@ -322,7 +325,8 @@ final class Device {
     if shadow != nil { shadow?.apply(page: change, flaw) } else { base.apply(page: change, flaw) }
   }
 
-  /// Objects of which the server holds relationships back that would lead into other zones (R16): the device keeps them.
+  /// Objects of which the server holds relationships back that would lead into other zones (R16): the device keeps
+  /// them.
   func heldBack() async throws -> Set<String> {
     let reply = try await server.ask(.object, "GET", "stores/\(store)/quarantine", user: user, scope: scope)
     let rows = reply?.json["quarantined"]?.elements ?? []

@@ -90,6 +90,9 @@ enum Dates {
     func two(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
     let fraction = String(1000 + milliseconds % 1000).dropFirst()
     return
-      "\(1900 + parts.tm_year)-\(two(parts.tm_mon + 1))-\(two(parts.tm_mday))T\(two(parts.tm_hour)):\(two(parts.tm_min)):\(two(parts.tm_sec)).\(fraction)Z"
+      """
+      \(1900 + parts.tm_year)-\(two(parts.tm_mon + 1))-\(two(parts.tm_mday))T\(two(parts.tm_hour)):\
+      \(two(parts.tm_min)):\(two(parts.tm_sec)).\(fraction)Z
+      """
   }
 }

@@ -112,7 +112,10 @@ final class RecordClient {
       for name in names {
         if objects[name] == nil, !deleted.contains(name) {
           problems.append(
-            "link \(relationships.joined(separator: "/")) \(names.joined(separator: "–")) points to nothing: there is no \(name)"
+            """
+            link \(relationships.joined(separator: "/")) \(names.joined(separator: "–")) points to nothing: there is \
+            no \(name)
+            """
           )
         }
         if let zone = objects[name]?.zone, zone != row.zone {
@@ -163,7 +166,10 @@ final class RecordClient {
       else { return nil }
       return other.pointers[inverse.name] == id
         ? nil
-        : "\(object.entity) \(id).\(name) points to \(target), whose \(inverse.name) is \(other.pointers[inverse.name] ?? "nil")"
+        : """
+        \(object.entity) \(id).\(name) points to \(target), whose \(inverse.name) is \
+        \(other.pointers[inverse.name] ?? "nil")
+        """
     }
   }
 
@@ -217,7 +223,10 @@ final class RecordClient {
     spoiled.append(Spoiled(name: row.name, type: row.type, entity: entity))
     everSpoiled[row.name] = spoiled.last
     let operation =
-      #"{"operationType":"forceUpdate","record":{"recordName":"\#(row.name)","recordType":"\#(row.type)","fields":{"CD_entityName":{"value":"Nothing"}}}}"#
+      #"""
+      {"operationType":"forceUpdate","record":{"recordName":"\#(row.name)","recordType":"\#(row.type)",\#
+      "fields":{"CD_entityName":{"value":"Nothing"}}}}
+      """#
     return "the record client " + (try await modify(operation, in: row.zone, "spoils \(row.name)", [], &ledger))
   }
 
@@ -243,7 +252,10 @@ final class RecordClient {
     }
     counter += 1
     let operation =
-      #"{"operationType":"forceUpdate","record":{"recordName":"\#(place.name)","recordType":"\#(place.type)","fields":{"CD_entityName":{"value":"\#(place.entity)"}}}}"#
+      #"""
+      {"operationType":"forceUpdate","record":{"recordName":"\#(place.name)","recordType":"\#(place.type)",\#
+      "fields":{"CD_entityName":{"value":"\#(place.entity)"}}}}
+      """#
     let attempt = "mends \(place.name)"
     let line = try await modify(operation, in: row.zone, attempt, [], &ledger)
     return ("the record client " + line, line == attempt)
@@ -255,7 +267,10 @@ final class RecordClient {
       fields.append(#""CD_\#(name)":{"value":\#(wire(value, name, change.entity))}"#)
     }
     return
-      #"{"operationType":"\#(kind)","record":{"recordName":"\#(change.objectID)","recordType":"CD_\#(shape.root(of: change.entity))","fields":{\#(fields.joined(separator: ","))}}}"#
+      #"""
+      {"operationType":"\#(kind)","record":{"recordName":"\#(change.objectID)",\#
+      "recordType":"CD_\#(shape.root(of: change.entity))","fields":{\#(fields.joined(separator: ","))}}}
+      """#
   }
 
   private func wire(_ value: String, _ name: String, _ entity: String) -> String {

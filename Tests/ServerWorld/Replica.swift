@@ -222,13 +222,19 @@ extension Replica.Picture {
         for name in Set(here.attributes.keys).union(there.attributes.keys).sorted()
         where here.attributes[name] != there.attributes[name] {
           lines.append(
-            "\(here.entity) \(id).\(name) is \(here.attributes[name] ?? "null") here, \(there.attributes[name] ?? "null") there"
+            """
+            \(here.entity) \(id).\(name) is \(here.attributes[name] ?? "null") here, \
+            \(there.attributes[name] ?? "null") there
+            """
           )
         }
         for name in Set(here.pointers.keys).union(there.pointers.keys).sorted()
         where here.pointers[name] != there.pointers[name] {
           lines.append(
-            "\(here.entity) \(id).\(name) points to \(here.pointers[name] ?? "nil") here, \(there.pointers[name] ?? "nil") there"
+            """
+            \(here.entity) \(id).\(name) points to \(here.pointers[name] ?? "nil") here, \
+            \(there.pointers[name] ?? "nil") there
+            """
           )
         }
       case (let here?, nil): lines.append("\(here.entity) \(id) is only here")

@@ -203,7 +203,11 @@ final class Server: Sendable {
     if listens {
       talk.withLock {
         $0.append(
-          "  \(user) \(method) \(path) \(query.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")) \(body)\n    \(reply?.status ?? 0) \(reply?.text ?? "no answer")"
+          """
+            \(user) \(method) \(path) \
+          \(query.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")) \(body)\n    \
+          \(reply?.status ?? 0) \(reply?.text ?? "no answer")
+          """
         )
       }
     }

@@ -149,7 +149,10 @@ package final class ServerRun {
       limit: Int.random(in: 1...4, using: &generator), fate: fate, waits: Int.random(in: 0..<4, using: &generator) == 0,
       &ledger)
     note(
-      "\(device.store) sends from \(first) on, \(fate)\(isAnswered ? "" : ", nobody knows what became of it") \(device.refusals.dropFirst(refusals).joined(separator: "; "))"
+      """
+      \(device.store) sends from \(first) on, \(fate)\(isAnswered ? "" : ", nobody knows what became of it") \
+      \(device.refusals.dropFirst(refusals).joined(separator: "; "))
+      """
     )
     // Repeated at once, or much later.
     if fate != .answered, Bool.random(using: &generator) {

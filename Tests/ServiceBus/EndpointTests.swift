@@ -39,7 +39,10 @@ import Testing
   @Test func `an address beyond the machine is answered with what to use instead`() {
     #expect(
       Endpoint.refusal("tcp://10.0.0.7:5550")
-        == "tcp://10.0.0.7:5550 could carry unencrypted data beyond this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
+        == """
+        tcp://10.0.0.7:5550 could carry unencrypted data beyond this machine: give the process a key (--bus-key and \
+        --bus-peers), or use ipc:// with the path of a socket
+        """
     )
     #expect(Endpoint.refusal("ipc://" + String(repeating: "x", count: 108))?.hasSuffix("use a shorter path") == true)
   }

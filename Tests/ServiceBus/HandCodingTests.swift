@@ -21,6 +21,11 @@ private func requests() throws -> [DatabaseRequest] {
   [
     try request(caller: Caller(userRecordName: nil, isOperator: true)),
     try request(caller: Caller(userRecordName: "_a"), traceID: "R-1"),
+    try request(caller: Caller(userRecordName: nil, isOperator: true, member: .tokenHolder)),
+    try request(
+      caller: Caller(
+        userRecordName: "_a", standing: UserStanding(roles: ["editor"], quotaByteCount: 7),
+        member: StaffMember(name: "dave", containers: ["iCloud.a", "iCloud.b"]))),
     try request(caller: Caller(userRecordName: "_a", standing: UserStanding()), query: ["a": "", "": "b"], path: []),
     try request(
       caller: Caller(userRecordName: "_a", standing: UserStanding(roles: ["editor", "ø"], quotaByteCount: .max)),
@@ -125,7 +130,7 @@ private func tree(_ value: MessagePackValue) -> String {
     let counts = [request, request.database, request.caller, standing, replies[0]].map {
       Mirror(reflecting: $0).children.count
     }
-    #expect(counts == [8, 3, 3, 2, 5], "DatabaseRequest+Coding.swift writes and reads every field by name")
+    #expect(counts == [9, 3, 4, 2, 5], "DatabaseRequest+Coding.swift writes and reads every field by name")
   }
 }
 

@@ -153,7 +153,10 @@ import Testing
   {
     let world = try await World.withContainer()
     let body =
-      #"{"container":"\#(World.photos)","environment":"production","allowedOrigins":["https://example.org","http://localhost:3000"]}"#
+      #"""
+      {"container":"\#(World.photos)","environment":"production","allowedOrigins":["https://example.org",\#
+      "http://localhost:3000"]}
+      """#
     let token = try #require(try await world.ok("POST", "/admin/1/tokens", body)["apiToken"]?.string)
     let other = try await world.apiToken()
     #expect(

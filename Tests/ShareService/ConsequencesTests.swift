@@ -12,7 +12,10 @@ private let mirror = "/mirror/1/\(World.photos)"
 /// The consequences of a schema change for records, told before the change.
 @Suite struct ConsequencesTests {
   private static func counted(_ count: Int, uncounted: String = "") -> String {
-    #"{"fields":[{"recordType":"CD_Post","field":"CD_title","records":\#(count)},{"recordType":"CD_Post","field":"CD_title","records":1}],"uncountedShards":[\#(uncounted)],"silent":[]}"#
+    #"""
+    {"fields":[{"recordType":"CD_Post","field":"CD_title","records":\#(count)},{"recordType":"CD_Post",\#
+    "field":"CD_title","records":1}],"uncountedShards":[\#(uncounted)],"silent":[]}
+    """#
   }
 
   @Test func `T-S08 a field that records have is retyped only when it is said, and how many they are is told`()
@@ -94,7 +97,9 @@ private let mirror = "/mirror/1/\(World.photos)"
     #expect(
       guess?.count == 1
         && guess?.first?.contains(
-          "The model no longer has CD_Post.CD_title, and CD_headline is new: the old values stay in CD_title (5 records)"
+          """
+          The model no longer has CD_Post.CD_title, and CD_headline is new: the old values stay in CD_title (5 records)
+          """
         ) == true,
       "\(guess ?? [])")
     let declared = renamed.replacing("name=\"headline\"", with: "name=\"headline\" elementID=\"title\"")
@@ -130,7 +135,8 @@ private let mirror = "/mirror/1/\(World.photos)"
       "usage",
       #"""
       {"usage":[{"container":"c","environment":"development","owner":"_a","bytes":10,"records":3,"zones":1},
-      {"container":"c","environment":"development","owner":"__public","bytes":4,"records":2,"zones":1}],"uncountedShards":[],"silent":[]}
+      {"container":"c","environment":"development","owner":"__public","bytes":4,"records":2,"zones":1}],\#
+      "uncountedShards":[],"silent":[]}
       """#.replacing("__public", with: DatabaseID.publicOwner), #"{"usage":[],"uncountedShards":[],"silent":[]}"#)
     let answer = try await world.ok("POST", "\(mirror)/development/schema/reset")
     let before = try #require(answer["before"])

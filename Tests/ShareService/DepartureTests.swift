@@ -86,7 +86,7 @@ import Testing
 
   @Test
   func
-    `every shard is asked, those that refuse again, also after a restart, and all once more when no credentials can be believed in`()
+    `every shard is asked, those that refuse again, and all once more when cached credentials have ended`()
     async throws
   {
     var world = try await World.withContainer()
@@ -118,7 +118,10 @@ import Testing
     _ = try await world.user("bob")
     world.reports.set(
       "usage",
-      #"{"usage":[{"container":"\#(World.photos)","environment":"production","owner":"\#(alice.recordName)","bytes":7,"records":3,"zones":1}],"uncountedShards":[],"silent":[]}"#
+      #"""
+      {"usage":[{"container":"\#(World.photos)","environment":"production","owner":"\#(alice.recordName)","bytes":7,\#
+      "records":3,"zones":1}],"uncountedShards":[],"silent":[]}
+      """#
     )
     world.reports.set("shares", #"{"shares":[{"zone":"Trip","members":2},{"zone":"Home","members":0}],"silent":[]}"#)
     let all = try await world.ok("GET", "/admin/1/users", query: ["usage": "true"])["users"]?.elements ?? []

@@ -14,7 +14,10 @@ import Testing
     let (alice, bob, api) = (try await world.user("alice"), try await world.user("bob"), try await world.apiToken())
     try await world.ok("POST", "/admin/1/users/bob/disable")
     let body =
-      #"{"container":"\#(World.photos)","publicKey":"\#(AccountsTests.publicKey.replacingOccurrences(of: "\n", with: "\\n"))"}"#
+      #"""
+      {"container":"\#(World.photos)","publicKey":\#
+      "\#(AccountsTests.publicKey.replacingOccurrences(of: "\n", with: "\\n"))"}
+      """#
     try await world.ok("POST", "/admin/1/keys", body)
     for environment in ["development", "production"] {
       try await world.ok("PUT", "/mirror/1/\(World.photos)/\(environment)/model", modelXML())

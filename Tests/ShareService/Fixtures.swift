@@ -141,10 +141,11 @@ struct World {
     return try World(in: folder, seed: 99, clock: clock)
   }
 
-  func call(_ method: String, _ path: String, _ body: String = "", query: [String: String] = [:]) async
-    -> OperatorAnswer
-  {
-    let request = OperatorRequest(method: method, path: path.split(separator: "/").map(String.init), query: query)
+  func call(
+    _ method: String, _ path: String, _ body: String = "", query: [String: String] = [:], member: StaffMember? = nil
+  ) async -> OperatorAnswer {
+    let request = OperatorRequest(
+      method: method, path: path.split(separator: "/").map(String.init), query: query, member: member)
     return await operators.answer(request, body: Array(body.utf8))
   }
 
@@ -212,5 +213,7 @@ func modelXML(_ entity: String = "Post", attributes: [String: String] = ["title"
     #"<attribute name="\#($0.key)" optional="YES" attributeType="\#($0.value)"/>"#
   }
   return
-    #"<model type="com.apple.IDECoreDataModeler.DataModel"><entity name="\#(entity)">\#(lines.joined())</entity></model>"#
+    #"""
+    <model type="com.apple.IDECoreDataModeler.DataModel"><entity name="\#(entity)">\#(lines.joined())</entity></model>
+    """#
 }

@@ -144,9 +144,12 @@ import Testing
     let connection = try Connection(exclusive: world.folder.path + "/directory.sqlite", mode: .readWrite)
     try connection.execute(
       """
-      ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; DROP TABLE dataEpoch;
+      ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; \
+      DROP TABLE dataEpoch;
+      DROP TABLE staffRole; DROP TABLE consoleSession; DROP TABLE act;
       DROP TABLE sharedZone; DROP INDEX userPhone; ALTER TABLE user DROP COLUMN phone;
-      ALTER TABLE environment DROP COLUMN generation; ALTER TABLE environment DROP COLUMN rules; DROP TABLE userRole; ALTER TABLE user DROP COLUMN quotaByteCount;
+      ALTER TABLE environment DROP COLUMN generation; ALTER TABLE environment DROP COLUMN rules; DROP TABLE userRole; \
+      ALTER TABLE user DROP COLUMN quotaByteCount;
       DROP TABLE sessionToken; DROP TABLE session; DROP TABLE usedSignature;
       ALTER TABLE user DROP COLUMN passwordHash; ALTER TABLE user DROP COLUMN isDiscoverable;
       ALTER TABLE apiToken DROP COLUMN callbackURL; ALTER TABLE serverKey DROP COLUMN user;
@@ -155,7 +158,10 @@ import Testing
     let pem = SigningKey().publicPEM
     for digit in ["a", "b"] {
       try connection.execute(
-        "INSERT INTO serverKey (keyID, container, name, pem, created) VALUES ('\(String(repeating: digit, count: 64))', 1, 'old', '\(pem)', 5)"
+        """
+        INSERT INTO serverKey (keyID, container, name, pem, created) \
+        VALUES ('\(String(repeating: digit, count: 64))', 1, 'old', '\(pem)', 5)
+        """
       )
     }
     connection.close()

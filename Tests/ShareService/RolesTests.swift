@@ -123,10 +123,13 @@ extension Directory {
   fileprivate func undoRolesAndQuotas() throws {
     try connection.execute(
       """
-      ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; DROP TABLE dataEpoch;
+      ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; \
+      DROP TABLE dataEpoch;
+      DROP TABLE staffRole; DROP TABLE consoleSession; DROP TABLE act;
       DROP TABLE sharedZone; DROP INDEX userPhone; ALTER TABLE user DROP COLUMN phone;
       ALTER TABLE environment DROP COLUMN generation; ALTER TABLE environment DROP COLUMN rules;
-      DROP TABLE userRole; ALTER TABLE user DROP COLUMN quotaByteCount; DROP INDEX sessionAPIToken; ALTER TABLE session DROP COLUMN apiToken;
+      DROP TABLE userRole; ALTER TABLE user DROP COLUMN quotaByteCount; DROP INDEX sessionAPIToken; ALTER TABLE \
+      session DROP COLUMN apiToken;
       PRAGMA user_version=\(DirectoryFormat.rolesAndQuotas.rawValue - 1);
       """)
   }

@@ -64,13 +64,19 @@ private func document(_ policy: String = "reject", entity: String = "Post", attr
     let second = try #require(
       try await world.ok("PUT", model, modelXML("Tag", attributes: ["name": "String"]))["modelHash"]?.string)
     let both =
-      #"{"unique":[{"entity":"Post","attributes":["title"],"policy":"report"},{"entity":"Tag","attributes":["name"],"policy":"reject"}]}"#
+      #"""
+      {"unique":[{"entity":"Post","attributes":["title"],"policy":"report"},{"entity":"Tag","attributes":["name"],\#
+      "policy":"reject"}]}
+      """#
     try await world.ok("PUT", rules, both)
     #expect(try await world.schema().rules?.unique.map(\.entity) == ["Post", "Tag"])
     let refused = try await world.refused("PUT", rules, document(entity: "Song"), status: 400)
     #expect(
       refused["reason"]?.string
-        == "The model \(second.prefix(12))… (the latest) has no entity Song. The model \(first.prefix(12))… has no entity Song."
+        == """
+        The model \(second.prefix(12))… (the latest) has no entity Song. The model \(first.prefix(12))… has no \
+        entity Song.
+        """
     )
     let lacking = try await world.refused("PUT", rules, document(attribute: "name"), status: 400)
     #expect(lacking["reason"]?.string == "Post.name is not an attribute of the model \(first.prefix(12))….")

@@ -89,7 +89,8 @@ private let mirror = "/mirror/1/\(World.photos)"
   @Test func `T-S11 an invalid model is answered with 422 and every problem`() async throws {
     let world = try await World.withContainer()
     let xml = """
-      <model><entity name="A"><attribute name="b" attributeType="String"/><relationship name="c" toMany="YES" ordered="YES" destinationEntity="A"/></entity></model>
+      <model><entity name="A"><attribute name="b" attributeType="String"/><relationship name="c" toMany="YES" \
+      ordered="YES" destinationEntity="A"/></entity></model>
       """
     let answer = try await world.refused("PUT", "\(mirror)/development/model", xml, status: 422)
     #expect(answer["cocoaErrorCode"]?.int64 == 134060)
@@ -118,7 +119,8 @@ private let mirror = "/mirror/1/\(World.photos)"
   @Test func `only the configuration's entities are pushed`() async throws {
     let world = try await World.withContainer()
     let xml = """
-      <model><entity name="A"/><entity name="B"/><configuration name="Cloud"><memberEntity name="B"/></configuration></model>
+      <model><entity name="A"/><entity name="B"/><configuration name="Cloud"><memberEntity \
+      name="B"/></configuration></model>
       """
     let answer = try await world.ok("PUT", "\(mirror)/development/model", xml, query: ["configuration": "Cloud"])
     #expect(answer["entities"]?.elements.map { $0["name"]?.string } == ["B"])
@@ -369,7 +371,8 @@ extension Directory {
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(Self.productionModelLimit))
         INSERT OR IGNORE INTO model SELECT container, environment, 'copy' || n.i, contents, pushed FROM n,
           (SELECT * FROM model WHERE environment = '\(environment.rawValue)' LIMIT 1)
-          LIMIT \(Self.productionModelLimit) - (SELECT count(*) FROM model WHERE environment = '\(environment.rawValue)')
+          LIMIT \(Self.productionModelLimit) - (SELECT count(*) FROM model WHERE environment = \
+        '\(environment.rawValue)')
         """)
     }
     environments.removeAll()

@@ -264,7 +264,9 @@ extension Directory {
   fileprivate func downgrade() throws {
     try connection.execute(
       """
-      ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; DROP TABLE dataEpoch;
+      ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; \
+      DROP TABLE dataEpoch;
+      DROP TABLE staffRole; DROP TABLE consoleSession; DROP TABLE act;
       DROP TABLE sharedZone; DROP INDEX userPhone; ALTER TABLE user DROP COLUMN phone; PRAGMA user_version=6;
       """)
   }

@@ -166,7 +166,7 @@ struct ShareDecisionTests {
 
   @Test
   func
-    `T-P07 a share that is opened forgets invitations, one that is closed everybody, and nobody is added to an open one`()
+    `T-P07 an opened share forgets invitations, a closed one everybody, and nobody is added to an open one`()
     throws
   {
     var world = World()

@@ -53,6 +53,11 @@ private struct BoundsTable {
     ("password hashes", "Services/ShareService/SignIn/PasswordHasher.swift", "laneCount"),
     ("password hashes", "Services/ShareService/SignIn/PasswordHasher.swift", "waitingLimit"),
     ("tries to sign in", "Services/ShareService/SignIn/SignInThrottle.swift", "rowLimit"),
+    ("streams of live figures", "Services/Gateway/Console/LiveFeed.swift", "streamLimit"),
+    ("figures and log lines", "Shared/ServiceKit/RecentFigures.swift", "sampleLimit"),
+    ("figures and log lines", "Shared/ServiceKit/RecentFigures.swift", "nameLimit"),
+    ("figures and log lines", "Shared/ServiceKit/RecentLog.swift", "lineLimit"),
+    ("sessions of the console", "Services/ShareService/Directory/Directory+Staff.swift", "sessionsPerUser"),
   ]
 
   /// As the document spells a number: 4096, 20 000.

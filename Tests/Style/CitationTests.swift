@@ -1,4 +1,5 @@
-// Citations resolve: every document, anchor and rule that a comment names exists, and every link of a document leads somewhere.
+// Citations resolve: every document, anchor and rule that a comment names exists, and every link of a document leads
+// somewhere.
 
 import Foundation
 import Testing
@@ -7,11 +8,12 @@ import Testing
 ///
 /// A comment is the rest of a line behind `//`, where that begins the line or follows a space. It cites
 /// - a document: a path that ends in `.md`, from the root of the repository, and its anchor where `#` follows;
-/// - a rule: a capital letter and one or two digits that stand as a word outside of backquotes, such as (R16). The rule is an anchor of the
-///   document right before it, as in docs/protocol/mirroring.md, R16, and without one of that document, or of docs/design/replica.md if it
-///   begins with K.
+/// - a rule: a capital letter and one or two digits that stand as a word outside of backquotes, such as (R16). The rule
+///   is an anchor of the document right before it, as in docs/protocol/mirroring.md, R16, and without one of that
+///   document, or of docs/design/replica.md if it begins with K.
 ///
-/// The number of a section can't be checked, so it is refused. Identifiers of scenarios, such as T-E04, have a hyphen and are no rules.
+/// The number of a section can't be checked, so it is refused. Identifiers of scenarios, such as T-E04, have a hyphen
+/// and are no rules.
 struct Citations {
   static let rules = "docs/protocol/mirroring.md"
   /// Rules that begin with K.

@@ -2,8 +2,9 @@
 
 import Testing
 
-/// In a child task, a task or a cancellation handler, the first part of a pair is lost that is returned from a `do` and whose other part is awaited in the same
-/// expression: the answer of one shard was taken for another's, in releases only.
+/// In a child task, a task or a cancellation handler, the first part of a pair is lost that is returned from a `do` and
+/// whose other part is awaited in the same expression: the answer of one shard was taken for another's, in releases
+/// only.
 @Suite struct CompilerTests {
   @Test func `no tuple is returned that awaits a part of itself`() {
     for file in Repository.swiftFiles(under: "Shared", "Services", "Clients") {
@@ -32,7 +33,8 @@ import Testing
     #expect(Self.awaitingTuples(in: "do { \(text) }").isEmpty)
   }
 
-  /// The texts between the parentheses of tuples that are returned and awaited, as a whole or in a part after the first.
+  /// The texts between the parentheses of tuples that are returned and awaited, as a whole or in a part after the
+  /// first.
   private static func awaitingTuples(in text: String) -> [Substring] {
     text.matches(of: #/\breturn (?:try )?(await )?\(/#).compactMap { match in
       let parts = parts(of: text[match.range.upperBound...])
@@ -42,7 +44,8 @@ import Testing
     }
   }
 
-  /// The parts between commas up to the closing parenthesis, without the contents of closures. One part if text follows the parenthesis: it is no tuple then.
+  /// The parts between commas up to the closing parenthesis, without the contents of closures. One part if text follows
+  /// the parenthesis: it is no tuple then.
   private static func parts(of text: Substring) -> [Substring] {
     var parts: [Substring] = []
     var (depth, start, index) = (0, text.startIndex, text.startIndex)

@@ -45,6 +45,10 @@ enum Repository {
 
   static func documents(under folders: String...) -> [SourceFile] { files("md", under: folders) }
 
+  static func scripts(under folders: String...) -> [SourceFile] {
+    files("js", under: folders) + files("css", under: folders)
+  }
+
   private static func files(_ pathExtension: String, under folders: [String]) -> [SourceFile] {
     folders.flatMap { folder in
       let enumerator = FileManager.default.enumerator(at: root.appending(path: folder), includingPropertiesForKeys: nil)
@@ -99,7 +103,7 @@ enum Repository {
     "JSON", "MessagePack", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "WebServices",
     "XML", "S3",
   ]
-  let banned: Set = ["Dispatch", "CLinux", "CSQLite", "SQLite", "FoundationNetworking", "Foundation"]
+  let banned: Set = ["Dispatch", "CLinux", "CSQLite", "SQLite", "PostgreSQL", "FoundationNetworking", "Foundation"]
   for file in Repository.swiftFiles(under: "Shared") where pure.contains(file.module) {
     #expect(
       Set(file.imports).intersection(banned).isEmpty, "\(file.path) imports \(Set(file.imports).intersection(banned))")
@@ -130,6 +134,8 @@ struct BannedCall: CustomTestStringConvertible {
     BannedCall(
       pattern: "import SQLite", allowed: ["RecordStore", "ShareService", "ReplicaStore"],
       instead: "the store's protocol"),
+    BannedCall(pattern: "import PostgreSQL", allowed: ["RecordStore"], instead: "the store's protocol"),
+    BannedCall(pattern: "import CPostgreSQL", allowed: ["PostgreSQL"], instead: "PostgreSQL"),
   ]
 }
 
@@ -145,6 +151,14 @@ struct BannedCall: CustomTestStringConvertible {
   for file in Repository.swiftFiles(under: "Shared", "Services", "Clients", "Tests") where file.path != "Package.swift"
   {
     #expect(file.lines.count <= 401, "\(file.path) has \(file.lines.count) lines: split where two ideas share it")
+  }
+}
+
+@Test func `no line has more than 120 columns, literals and names of tests included`() {
+  for file in Repository.swiftFiles(under: "Shared", "Services", "Clients", "Tests") {
+    for (index, line) in file.lines.enumerated() where line.count > 120 {
+      Issue.record("\(file.path):\(index + 1) has \(line.count) columns")
+    }
   }
 }
 

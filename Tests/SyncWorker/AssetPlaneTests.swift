@@ -100,7 +100,10 @@ struct AssetPlaneTests {
         now: world.clock.now)
       let bobs = try uploads.upload("bob's", user: "_bob")
       let operations = [gone, foreign, bobs, try uploads.upload("mine")].enumerated().map { index, value in
-        #"{"operationType":"create","record":{"recordName":"\#(index)","recordType":"Note","fields":{"blob":{"value":\#(value)}}}}"#
+        #"""
+        {"operationType":"create","record":{"recordName":"\#(index)","recordType":"Note",\#
+        "fields":{"blob":{"value":\#(value)}}}}
+        """#
       }
       let body = #"{"zoneID":{"zoneName":"Trips"},"atomic":false,"operations":[\#(operations.joined(separator: ","))]}"#
       let records = try await world.post("records/modify", body).records
@@ -122,14 +125,19 @@ struct AssetPlaneTests {
     try await Uploads.with { uploads in
       let world = uploads.world
       let list =
-        #"{"blob":{"value":\#(try uploads.upload("hello"))},"files":{"value":[\#(try uploads.upload("1")),\#(try uploads.upload("2"))],"type":"ASSETID_LIST"}}"#
+        #"""
+        {"blob":{"value":\#(try uploads.upload("hello"))},"files":{"value":[\#(try uploads.upload("1")),\#
+        \#(try uploads.upload("2"))],"type":"ASSETID_LIST"}}
+        """#
       _ = try await world.operate("create", "a", fields: list)
       _ = try uploads.assets.sweepSpool(now: .max / 2)
       let items = [("a", "blob"), ("a", "files"), ("a", "title"), ("absent", "blob")].map {
         #"{"recordName":"\#($0)","fieldName":"\#($1)"}"#
       }
       let body =
-        #"{"zoneID":{"zoneName":"Trips"},"targetZoneID":{"zoneName":"Other"},"assets":[\#(items.joined(separator: ","))]}"#
+        #"""
+        {"zoneID":{"zoneName":"Trips"},"targetZoneID":{"zoneName":"Other"},"assets":[\#(items.joined(separator: ","))]}
+        """#
       let assets = try await world.post("assets/rereference", body).json["assets"]?.elements ?? []
       try #require(assets.count == 4)
       #expect(assets[1]["serverErrorCode"]?.string == "BAD_REQUEST")
@@ -159,7 +167,9 @@ struct AssetPlaneTests {
       let content = [UInt8](repeating: 7, count: 900_000)
       let asset = try world.assets.put(content, until: AssetLifetime.uploadExpiry(at: world.clock.now))
       func insert(_ id: String, _ dictionary: String) -> String {
-        #"{"changeType":"insert","entity":"PhotoData","objectID":"\#(id)","attributes":{"data":{"asset":\#(dictionary)}}}"#
+        #"""
+        {"changeType":"insert","entity":"PhotoData","objectID":"\#(id)","attributes":{"data":{"asset":\#(dictionary)}}}
+        """#
       }
       let mine = Self.dictionary(asset, container: ObjectPlaneWorld.container, now: world.clock.now)
       let reply = try await world.save("A", insert("P", mine), query: ["wait": "export"])
@@ -191,7 +201,8 @@ struct AssetPlaneTests {
       _ = try await world.save(
         "A",
         #"""
-        {"changeType":"insert","entity":"PhotoData","objectID":"large","attributes":{"data":"\#(Data(content).base64EncodedString())"}},
+        {"changeType":"insert","entity":"PhotoData","objectID":"large",\#
+        "attributes":{"data":"\#(Data(content).base64EncodedString())"}},
         {"changeType":"insert","entity":"PhotoData","objectID":"small","attributes":{"data":"BwcH"}},
         {"changeType":"insert","entity":"Tag","objectID":"text","attributes":{"name":"\#(text)"}}
         """#, query: ["wait": "export"])

@@ -12,7 +12,10 @@ import Testing
 private func change(
   _ type: String, _ entity: String, _ id: String, _ attributes: String = "", _ relationships: String = ""
 ) -> String {
-  #"{"changeType":"\#(type)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},"relationships":{\#(relationships)}}"#
+  #"""
+  {"changeType":"\#(type)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},\#
+  "relationships":{\#(relationships)}}
+  """#
 }
 
 @Test(arguments: StoreKind.allCases)
@@ -110,7 +113,7 @@ func `T-C03 a saved edit that waits for its export stays in its store, and is ev
 
 @Test(arguments: StoreKind.allCases)
 func
-  `T-C05 an edit of what was deleted meanwhile is in the journal with all of the object, an event says so, and it can be brought back`(
+  `T-C05 an edit of what was deleted meanwhile is in the journal with the whole object, and can be brought back`(
     _ kind: StoreKind
   ) async throws
 {

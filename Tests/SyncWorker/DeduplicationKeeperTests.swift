@@ -147,8 +147,11 @@ import Testing
     func rows() async throws -> [String] {
       let answer = try JSONValue(parsing: try await reports.answer(WorkerReport(subject: "duplicates", query: [:])))
       return (answer["duplicates"]?.elements ?? []).map { row in
-        "\(row["owner"]?.string ?? "") \(row["zone"]?.string ?? "") \(row["recordType"]?.string ?? "") \(row["fields"]?.string ?? "") "
-          + "\(row["count"]?.int64 ?? -1) \(row["merging"]?.int64 ?? -1) \(row["records"]?.elements.compactMap(\.string) ?? [])"
+        """
+        \(row["owner"]?.string ?? "") \(row["zone"]?.string ?? "") \(row["recordType"]?.string ?? "") \
+        \(row["fields"]?.string ?? "") \(row["count"]?.int64 ?? -1) \(row["merging"]?.int64 ?? -1) \
+        \(row["records"]?.elements.compactMap(\.string) ?? [])
+        """
       }
     }
     #expect(try await rows() == ["_alice com.apple.coredata.cloudkit.zone CD_Tag CD_name 2 0 [\"T1\", \"T2\"]"])
@@ -188,7 +191,10 @@ import Testing
     #expect(try await world.pairs() == ["P1:T1", "P2:T1"])
     let stamp = #"{"userRecordName":"_alice","timestamp":1}"#
     let line =
-      #"{"record":{"recordName":"T0","recordType":"CD_Tag","fields":{"CD_entityName":{"type":"STRING","value":"Tag"},"CD_name":{"type":"STRING","value":"x"}},"created":\#(stamp),"modified":\#(stamp)}}"#
+      #"""
+      {"record":{"recordName":"T0","recordType":"CD_Tag","fields":{"CD_entityName":{"type":"STRING","value":"Tag"},\#
+      "CD_name":{"type":"STRING","value":"x"}},"created":\#(stamp),"modified":\#(stamp)}}
+      """#
     _ = try await call("import", line + "\n", query: ["merge": "true"])
     #expect(try await world.redirect(of: "T1")?.survivor == "T0")
     #expect(try await world.pairs() == ["P1:T0", "P2:T0"])

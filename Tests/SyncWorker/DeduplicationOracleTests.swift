@@ -127,7 +127,10 @@ private struct Run {
 
   private func link(_ photo: String, _ tag: String, _ type: String, on device: Device) throws {
     try device.edit(
-      #"{"changeType":"\#(type)","entity":"Photo","relationship":"tags","objectID":"\#(photo)","target":{"entity":"Tag","objectID":"\#(tag)"}}"#
+      #"""
+      {"changeType":"\#(type)","entity":"Photo","relationship":"tags","objectID":"\#(photo)","target":{"entity":"Tag",\#
+      "objectID":"\#(tag)"}}
+      """#
     )
   }
 

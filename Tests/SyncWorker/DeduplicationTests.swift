@@ -214,7 +214,7 @@ func `T-D07 a chain of three found in any order has one survivor, and everything
 
 @Test
 func
-  `a device that deletes the tag it knows deletes the survivor, and one that has heard of the merge only the duplicate`()
+  `a device deletes the survivor by the tag it knows, and only the duplicate if it has heard of the merge`()
   async throws
 {
   for hasImported in [false, true] {

@@ -22,7 +22,10 @@ enum Edit {
     #"{"changeType":"update","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name)"}}"#
   }
   static func insertPhoto(_ id: String, tags: [String] = []) -> String {
-    #"{"changeType":"insert","entity":"Photo","objectID":"\#(id)","attributes":{"displayName":"\#(id)"},"relationships":{"tags":\#(list(tags))}}"#
+    #"""
+    {"changeType":"insert","entity":"Photo","objectID":"\#(id)","attributes":{"displayName":"\#(id)"},\#
+    "relationships":{"tags":\#(list(tags))}}
+    """#
   }
   static func setTags(_ photo: String, _ value: String) -> String {
     #"{"changeType":"update","entity":"Photo","objectID":"\#(photo)","relationships":{"tags":\#(value)}}"#
@@ -84,7 +87,10 @@ extension ObjectPlaneWorld {
       caller: Caller(userRecordName: user),
       requestID: "gateway:\(random.uuid())", baseURL: "https://host")
     let body =
-      #"{"operations":[\#(operations.joined(separator: ","))],"zoneID":{"zoneName":"\#(zone)"}\#(isAtomic ? "" : #","atomic":false"#)}"#
+      #"""
+      {"operations":[\#(operations.joined(separator: ","))],\#
+      "zoneID":{"zoneName":"\#(zone)"}\#(isAtomic ? "" : #","atomic":false"#)}
+      """#
     do {
       let answer = try await records.respond(to: request, body: Array(body.utf8), in: store, startNext: {})
       return PlaneReply(status: answer.status, bytes: answer.body, json: try JSONValue(parsing: answer.body))
@@ -112,9 +118,16 @@ extension ObjectPlaneWorld {
 func tagOperation(_ kind: String, _ id: String, name: String = "x") -> String {
   kind == "forceDelete"
     ? #"{"operationType":"forceDelete","record":{"recordName":"\#(id)"}}"#
-    : #"{"operationType":"\#(kind)","record":{"recordName":"\#(id)","recordType":"CD_Tag","fields":{"CD_entityName":{"value":"Tag"},"CD_name":{"value":"\#(name)"}}}}"#
+    : #"""
+    {"operationType":"\#(kind)","record":{"recordName":"\#(id)","recordType":"CD_Tag",\#
+    "fields":{"CD_entityName":{"value":"Tag"},"CD_name":{"value":"\#(name)"}}}}
+    """#
 }
 
 func linkOperation(_ name: String, _ photo: String, _ tag: String) -> String {
-  #"{"operationType":"create","record":{"recordName":"\#(name)","recordType":"CDMR","fields":{"CD_entityNames":{"value":"Photo:Tag"},"CD_relationships":{"value":"tags:photos"},"CD_recordNames":{"value":"\#(photo):\#(tag)"}}}}"#
+  #"""
+  {"operationType":"create","record":{"recordName":"\#(name)","recordType":"CDMR",\#
+  "fields":{"CD_entityNames":{"value":"Photo:Tag"},"CD_relationships":{"value":"tags:photos"},\#
+  "CD_recordNames":{"value":"\#(photo):\#(tag)"}}}}
+  """#
 }

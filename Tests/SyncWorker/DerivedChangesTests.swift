@@ -14,7 +14,8 @@ private func point(_ entity: String, _ id: String, _ relationship: String, to ta
 @Suite struct DerivedChangesTests {
   private let objects = """
     {"changeType":"insert","entity":"Photo","objectID":"P1"},{"changeType":"insert","entity":"Photo","objectID":"P2"},
-    {"changeType":"insert","entity":"PhotoData","objectID":"D1"},{"changeType":"insert","entity":"PhotoData","objectID":"D2"}
+    {"changeType":"insert","entity":"PhotoData","objectID":"D1"},{"changeType":"insert","entity":"PhotoData",\
+    "objectID":"D2"}
     """
 
   /// Each change as `kind object`, ascending.

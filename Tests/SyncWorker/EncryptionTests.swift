@@ -112,7 +112,10 @@ struct EncryptionTests {
       try await Self.setUp("A", world)
       for count in [99, 100] {
         let insert =
-          #"{"changeType":"insert","entity":"Patient","objectID":"P\#(count)","attributes":{"name":"\#(String(repeating: "n", count: count))"}}"#
+          #"""
+          {"changeType":"insert","entity":"Patient","objectID":"P\#(count)",\#
+          "attributes":{"name":"\#(String(repeating: "n", count: count))"}}
+          """#
         _ = try await world.save("A", insert, query: ["wait": "export"])
       }
       let records = try await world.liveRecords()

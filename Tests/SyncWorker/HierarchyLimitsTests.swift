@@ -14,7 +14,10 @@ extension RecordPlaneWorld {
     let tag = try await lookUp([root], zone: zone).records[0].tag ?? ""
     let people = users.map { Self.participant($0.0, $0.1) }.joined(separator: ",")
     let share =
-      #""recordName":"S-\#(root)","recordType":"cloudkit.share","forRecord":{"recordName":"\#(root)","recordChangeTag":"\#(tag)"}"#
+      #"""
+      "recordName":"S-\#(root)","recordType":"cloudkit.share","forRecord":{"recordName":"\#(root)",\#
+      "recordChangeTag":"\#(tag)"}
+      """#
     let made = try await modify([Self.operation("create", share + #","participants":[\#(people)]"#)], zone: zone)
     let answer = try #require(made.records.first)
     try #require(answer.code == nil, "\(answer.text)")
@@ -31,7 +34,10 @@ extension RecordPlaneWorld {
     parent: String? = nil
   ) -> String {
     var record =
-      #""recordName":"\#(name)","recordType":"Note","fields":{"on":{"value":{"recordName":"\#(target)","action":"\#(action)"}}}"#
+      #"""
+      "recordName":"\#(name)","recordType":"Note","fields":{"on":{"value":{"recordName":"\#(target)",\#
+      "action":"\#(action)"}}}
+      """#
     if let parent { record += #","parent":{"recordName":"\#(parent)"}"# }
     return operation(kind, record)
   }

@@ -11,7 +11,10 @@ extension RecordPlaneWorld {
   func shareHierarchy(_ root: String, with users: [String]) async throws -> JSONValue {
     let tag = try await lookUp([root]).records[0].tag ?? ""
     let share =
-      #""recordName":"S-\#(root)","recordType":"cloudkit.share","forRecord":{"recordName":"\#(root)","recordChangeTag":"\#(tag)"}"#
+      #"""
+      "recordName":"S-\#(root)","recordType":"cloudkit.share","forRecord":{"recordName":"\#(root)",\#
+      "recordChangeTag":"\#(tag)"}
+      """#
     let invited = #""participants":[\#(users.map { Self.participant($0) }.joined(separator: ","))]"#
     let made = try #require(try await modify([Self.operation("create", share + "," + invited)]).records.first)
     try #require(made.code == nil, "\(made.text)")

@@ -21,7 +21,10 @@ private func insertTag(_ id: String) -> String {
     try await world.save("A", insertTag("T"), id: "1", author: "app")
     try await world.save(
       "A",
-      #"{"changeType":"update","entity":"Tag","objectID":"T","attributes":{"name":"n"},"relationships":{"photos":{"add":["P"]}}}"#,
+      #"""
+      {"changeType":"update","entity":"Tag","objectID":"T","attributes":{"name":"n"},\#
+      "relationships":{"photos":{"add":["P"]}}}
+      """#,
       id: "2", author: "sync")
     try await world.save(
       "A", #"{"changeType":"delete","entity":"Rating","objectID":"R","tombstone":{"value":4}}"#, id: "3")
@@ -97,12 +100,17 @@ private func insertTag(_ id: String) -> String {
     try await world.setUp("A")
     try await world.save(
       "A",
-      #"{"changeType":"insert","entity":"Photo","objectID":"P"},{"changeType":"insert","entity":"Rating","objectID":"R","attributes":{"value":5}}"#
+      #"""
+      {"changeType":"insert","entity":"Photo","objectID":"P"},{"changeType":"insert","entity":"Rating","objectID":"R",\#
+      "attributes":{"value":5}}
+      """#
     )
     let two = #"""
       {"transactions":[
-        {"transactionID":"2","changes":[{"changeType":"update","entity":"Rating","objectID":"R","attributes":{"value":4}}]},
-        {"transactionID":"3","changes":[{"changeType":"delete","entity":"Rating","objectID":"R"},{"changeType":"delete","entity":"Photo","objectID":"P"},
+        {"transactionID":"2","changes":[{"changeType":"update","entity":"Rating","objectID":"R",\#
+      "attributes":{"value":4}}]},
+        {"transactionID":"3","changes":[{"changeType":"delete","entity":"Rating","objectID":"R"},\#
+      {"changeType":"delete","entity":"Photo","objectID":"P"},
                                         {"changeType":"delete","entity":"Rating","objectID":"never"}]}]}
       """#
     #expect(try await world.send(world.request("POST", "stores/A/transactions"), two).status == 200)
@@ -123,9 +131,12 @@ func `transactions and changes are filtered by their properties, and changes kee
     let transactions = #"""
       {"transactions":[
         {"transactionID":"a","author":"app","contextName":"view","bundleID":"org.app","processID":"1","changes":[
-          {"changeType":"insert","entity":"Photo","objectID":"P"},{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"x"}}]},
-        {"transactionID":"b","author":"widget","contextName":"background","bundleID":"org.widget","processID":"2","changes":[
-          {"changeType":"update","entity":"Photo","objectID":"P","attributes":{"views":1}},{"changeType":"update","entity":"Tag","objectID":"T","attributes":{"name":"y"}}]},
+          {"changeType":"insert","entity":"Photo","objectID":"P"},{"changeType":"insert","entity":"Tag",\#
+      "objectID":"T","attributes":{"name":"x"}}]},
+        {"transactionID":"b","author":"widget","contextName":"background","bundleID":"org.widget","processID":"2",\#
+      "changes":[
+          {"changeType":"update","entity":"Photo","objectID":"P","attributes":{"views":1}},{"changeType":"update",\#
+      "entity":"Tag","objectID":"T","attributes":{"name":"y"}}]},
         {"transactionID":"c","changes":[{"changeType":"delete","entity":"Photo","objectID":"P"}]}]}
       """#
     #expect(try await world.send(world.request("POST", "stores/A/transactions"), transactions).status == 200)

@@ -152,7 +152,10 @@ extension ObjectPlaneWorld {
         query: ["wait": "export"])
       try await world.save(
         "new",
-        #"{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"t","color":"blue"}},{"changeType":"insert","entity":"Album","objectID":"A","attributes":{"title":"a"}}"#,
+        #"""
+        {"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"t","color":"blue"}},\#
+        {"changeType":"insert","entity":"Album","objectID":"A","attributes":{"title":"a"}}
+        """#,
         query: ["wait": "export"])
       #expect(saved(try await old.pull()) == ["T"], "an album is nothing to the old model, and is kept on the server")
       #expect(old.graph.objects["T"]?["color"] == nil)

@@ -11,7 +11,10 @@ import Testing
   static let requests: [(path: String, body: String)] = [
     (
       "records/modify",
-      #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"secret","recordType":"Note","fields":{"n":{"value":1}}}}],"zoneID":ZONE}"#
+      #"""
+      {"operations":[{"operationType":"forceUpdate","record":{"recordName":"secret","recordType":"Note",\#
+      "fields":{"n":{"value":1}}}}],"zoneID":ZONE}
+      """#
     ),
     (
       "records/modify",
@@ -19,13 +22,19 @@ import Testing
     ),
     (
       "records/modify",
-      #"{"operations":[{"operationType":"update","record":{"recordName":"secret","recordChangeTag":"2","fields":{"title":{"value":7}}}}],"zoneID":ZONE}"#
+      #"""
+      {"operations":[{"operationType":"update","record":{"recordName":"secret","recordChangeTag":"2",\#
+      "fields":{"title":{"value":7}}}}],"zoneID":ZONE}
+      """#
     ),
     ("records/lookup", #"{"records":[{"recordName":"secret"}],"zoneID":ZONE}"#),
     ("records/query", #"{"query":{"recordType":"Note"},"zoneID":ZONE}"#),
     (
       "records/query",
-      #"{"query":{"recordType":"Note","filterBy":[{"systemFieldName":"recordName","comparator":"EQUALS","fieldValue":{"value":{"recordName":"secret"}}}]},"zoneID":ZONE,"zoneWide":true}"#
+      #"""
+      {"query":{"recordType":"Note","filterBy":[{"systemFieldName":"recordName","comparator":"EQUALS",\#
+      "fieldValue":{"value":{"recordName":"secret"}}}]},"zoneID":ZONE,"zoneWide":true}
+      """#
     ),
     ("records/changes", #"{"zoneID":ZONE}"#), ("records/changes", #"{"zoneID":ZONE,"syncToken":"TOKEN"}"#),
     ("changes/zone", #"{"zones":[{"zoneID":ZONE}]}"#),

@@ -14,7 +14,10 @@ import WebServices
 struct LateFiringTests {
   /// A filter that must look at a whole list. Lists without negative numbers pass it.
   private static let dear =
-    #"[{"fieldName":"l","comparator":"NOT_LIST_CONTAINS_ANY","fieldValue":{"value":[\#((1...400).map { "-\($0)" }.joined(separator: ","))],"type":"INT64_LIST"}}]"#
+    #"""
+    [{"fieldName":"l","comparator":"NOT_LIST_CONTAINS_ANY",\#
+    "fieldValue":{"value":[\#((1...400).map { "-\($0)" }.joined(separator: ","))],"type":"INT64_LIST"}}]
+    """#
 
   private static func list(_ count: Int) -> String {
     #"{"l":{"value":[\#((0..<count).map(String.init).joined(separator: ","))],"type":"INT64_LIST"}}"#
@@ -137,7 +140,10 @@ struct LateFiringTests {
         #""query":{"recordType":"Note","filterBy":\#(Self.dear)},"firesOn":["create"],\#(RecordPlaneWorld.zoneID())"#
       let reply = try await world.shared(
         "subscriptions/modify",
-        #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"dear","subscriptionType":"query",\#(query)}}]}"#,
+        #"""
+        {"operations":[{"operationType":"create","subscription":{"subscriptionID":"dear","subscriptionType":"query",\#
+        \#(query)}}]}
+        """#,
         by: user)
       try #require(reply.json["subscriptions"]?.elements.first?.code == nil, "\(reply.text)")
     }

@@ -14,7 +14,10 @@ private let home = ReservedName.privateMirrorZone
 func objectChange(
   _ kind: String, _ entity: String, _ id: String, _ relationships: String = "", _ attributes: String = ""
 ) -> String {
-  #"{"changeType":"\#(kind)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},"relationships":{\#(relationships)}}"#
+  #"""
+  {"changeType":"\#(kind)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},\#
+  "relationships":{\#(relationships)}}
+  """#
 }
 
 extension ObjectPlaneWorld {

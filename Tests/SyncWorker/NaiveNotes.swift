@@ -72,7 +72,10 @@ struct NaiveQuery {
   let orders: [NaiveOrder]
 
   var json: String {
-    #"{"recordType":"\#(type)","filterBy":[\#(filters.map(\.json).joined(separator: ","))],"sortBy":[\#(orders.map(\.json).joined(separator: ","))]}"#
+    #"""
+    {"recordType":"\#(type)","filterBy":[\#(filters.map(\.json).joined(separator: ","))],\#
+    "sortBy":[\#(orders.map(\.json).joined(separator: ","))]}
+    """#
   }
 
   func passes(_ note: NaiveNote) -> Bool { note.type == type && filters.allSatisfy { $0.passes(note) } }
@@ -166,7 +169,10 @@ struct NaiveGenerator {
     if number(5) == 0, case .place(let latitude, let longitude) = place() {
       return NaiveOrder(
         json:
-          #"{"fieldName":"p","ascending":\#(isAscending),"relativeLocation":{"value":{"latitude":\#(latitude),"longitude":\#(longitude)}}}"#,
+          #"""
+          {"fieldName":"p","ascending":\#(isAscending),"relativeLocation":{"value":{"latitude":\#(latitude),\#
+          "longitude":\#(longitude)}}}
+          """#,
         isAscending: isAscending,
         value: { note in
           guard case .place(let a, let b)? = note.fields["p"] else { return nil }

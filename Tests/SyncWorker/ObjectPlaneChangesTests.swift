@@ -35,7 +35,11 @@ private func texts(_ changes: [JSONValue]) -> [String] {
     try await world.setUp("A")
     try await world.save(
       "A",
-      #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes","taken":"2026-11-20T07:33:24.123Z","price":"12.50","ratio":1.5,"isFavorite":true,"place":{"city":"Ulm"},"uuid":"0b1c2d3e-4f50-4678-9abc-def012345678"},"relationships":{"tags":["T"]}}"#
+      #"""
+      {"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes",\#
+      "taken":"2026-11-20T07:33:24.123Z","price":"12.50","ratio":1.5,"isFavorite":true,"place":{"city":"Ulm"},\#
+      "uuid":"0b1c2d3e-4f50-4678-9abc-def012345678"},"relationships":{"tags":["T"]}}
+      """#
     )
     try await world.save("A", insertTag("T", "desert"))
     let changes = try await b.pull()
@@ -58,7 +62,10 @@ private func texts(_ changes: [JSONValue]) -> [String] {
     #expect(b.graph.links == ["Photo.tags P→T"])
     try await world.save(
       "A",
-      #"{"changeType":"update","entity":"Photo","objectID":"P","relationships":{"tags":{"remove":["T"]}}},{"changeType":"delete","entity":"Tag","objectID":"T"}"#,
+      #"""
+      {"changeType":"update","entity":"Photo","objectID":"P","relationships":{"tags":{"remove":["T"]}}},\#
+      {"changeType":"delete","entity":"Tag","objectID":"T"}
+      """#,
       query: ["wait": "export"])
     let next = try await b.pull()
     #expect(texts(next) == ["delete T", "unlink P"])
@@ -263,7 +270,9 @@ func `two stores that edit the same objects converge over 20 rounds and never he
         database: world.request("GET", "stores/A").database, scope: .private,
         caller: Caller(userRecordName: "_alice"), requestID: world.random.uuid(), baseURL: "https://host")
       let body =
-        #"{"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}}]}"#
+        #"""
+        {"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}}]}
+        """#
       _ = try await world.records.respond(to: request, body: Array(body.utf8), in: world.store, startNext: {})
     }
     try await deleteZone()
@@ -327,7 +336,11 @@ func `the database's other writers are heard: a record of the record plane is an
       database: world.request("GET", "stores/A").database, scope: .private,
       caller: Caller(userRecordName: "_alice"), requestID: "1", baseURL: "https://host")
     let body =
-      #"{"operations":[{"operationType":"create","record":{"recordType":"CD_Tag","recordName":"web","fields":{"CD_entityName":{"value":"Tag"},"CD_name":{"value":"w"}}}}],"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}"#
+      #"""
+      {"operations":[{"operationType":"create","record":{"recordType":"CD_Tag","recordName":"web",\#
+      "fields":{"CD_entityName":{"value":"Tag"},"CD_name":{"value":"w"}}}}],\#
+      "zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}
+      """#
     _ = try await world.records.respond(to: request, body: Array(body.utf8), in: world.store, startNext: {})
     #expect(texts(try await a.pull()) == ["save web"])
     #expect(a.graph.objects["web"]?["name"] == "\"w\"")

@@ -119,7 +119,10 @@ private func transaction(_ id: String, _ change: HistoryChange) -> HistoryTransa
     try await world.save("A", #"{"changeType":"insert","entity":"Rating","objectID":"R","attributes":{"value":5}}"#)
     _ = try await world.liveRecords()
     let body =
-      #"{"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"},"operations":[{"operationType":"forceUpdate","record":{"recordType":"CD_Rating","recordName":"R","fields":{"CD_value":{"value":100000}}}}]}"#
+      #"""
+      {"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"},"operations":[{"operationType":"forceUpdate",\#
+      "record":{"recordType":"CD_Rating","recordName":"R","fields":{"CD_value":{"value":100000}}}}]}
+      """#
     let answer = try await world.records.respond(
       to: world.request("POST", "records/modify", on: .record), body: Array(body.utf8), in: world.store, startNext: {})
     #expect(answer.status == 200)

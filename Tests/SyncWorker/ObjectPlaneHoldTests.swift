@@ -18,7 +18,10 @@ import Testing
 @testable import ZoneCommit
 
 private func tag(_ id: String, _ byteCount: Int = 1, _ kind: String = "insert") -> String {
-  #"{"changeType":"\#(kind)","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(String(repeating: "x", count: byteCount))"}}"#
+  #"""
+  {"changeType":"\#(kind)","entity":"Tag","objectID":"\#(id)",\#
+  "attributes":{"name":"\#(String(repeating: "x", count: byteCount))"}}
+  """#
 }
 
 private func change(_ kind: String, _ entity: String, _ id: String, _ relationships: String = "") -> String {
@@ -41,7 +44,10 @@ private func held(_ world: ObjectPlaneWorld, _ store: String = "A") async throws
       requestID: world.random.uuid(), baseURL: "https://host")
     return try await world.send(
       request,
-      #"{"transactions":[{"transactionID":"\#(world.random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(changes)]}]}"#
+      #"""
+      {"transactions":[{"transactionID":"\#(world.random.uuid())","timestamp":"2026-11-20T07:33:24.123Z",\#
+      "author":"app","changes":[\#(changes)]}]}
+      """#
     )
   }
 
@@ -62,7 +68,7 @@ private func held(_ world: ObjectPlaneWorld, _ store: String = "A") async throws
 
   @Test(arguments: StoreKind.allCases)
   func
-    `T-E13 a change without room waits, deletions and small changes go, one event tells, and the change goes when there is room`(
+    `T-E13 a change without room waits, deletions and small changes go, and it goes when there is room`(
       _ kind: StoreKind
     )
     async throws

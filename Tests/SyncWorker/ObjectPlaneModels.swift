@@ -163,6 +163,9 @@ struct DeviceGraph: Equatable {
   }
 
   private static func link(_ change: JSONValue) -> String {
-    "\(change["entity"]?.string ?? "").\(change["relationship"]?.string ?? "") \(change["objectID"]?.string ?? "")→\(change["target"]?["objectID"]?.string ?? "")"
+    """
+    \(change["entity"]?.string ?? "").\(change["relationship"]?.string ?? "") \
+    \(change["objectID"]?.string ?? "")→\(change["target"]?["objectID"]?.string ?? "")
+    """
   }
 }

@@ -23,7 +23,7 @@ private func tag(_ id: String, _ name: String = "x", _ changeType: String = "ins
 @Suite struct `The pace of exports` {
   @Test
   func
-    `T-E01 T-H08 a transaction of ten thousand changes is exported in commits of at most 400 items, and read as one event`()
+    `T-E01 T-H08 a transaction of ten thousand changes is exported in commits of at most 400, and read as one event`()
     async throws
   {
     try await ObjectPlaneWorld.with(.sqlite) { world in
@@ -214,7 +214,10 @@ private func tag(_ id: String, _ name: String = "x", _ changeType: String = "ins
       lacking.recordTypes.removeAll { $0.name == "CD_Rating" }
       world.schemas.replaceSchema(lacking, in: .production)
       let changes =
-        #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"x","views":3}},{"changeType":"insert","entity":"Rating","objectID":"R"},\#(tag("T"))"#
+        #"""
+        {"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"x","views":3}},\#
+        {"changeType":"insert","entity":"Rating","objectID":"R"},\#(tag("T"))
+        """#
       let reply = try await send(
         "POST", "/transactions", #"{"transactions":[{"transactionID":"1","changes":[\#(changes)]}]}"#,
         query: ["wait": "export"])
@@ -251,7 +254,10 @@ private func tag(_ id: String, _ name: String = "x", _ changeType: String = "ins
         query: ["wait": "export"])
       let filling = String(repeating: "f", count: 999_950)
       let body =
-        #"{"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"},"operations":[{"operationType":"forceUpdate","record":{"recordType":"CD_Photo","recordName":"P","fields":{"note":{"value":"\#(filling)"}}}}]}"#
+        #"""
+        {"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"},"operations":[{"operationType":"forceUpdate",\#
+        "record":{"recordType":"CD_Photo","recordName":"P","fields":{"note":{"value":"\#(filling)"}}}}]}
+        """#
       let answer = try await world.records.respond(
         to: world.request("POST", "records/modify", on: .record), body: Array(body.utf8), in: world.store, startNext: {}
       )
@@ -259,7 +265,9 @@ private func tag(_ id: String, _ name: String = "x", _ changeType: String = "ins
       let target = String(repeating: "D", count: 200)
       let reply = try await world.save(
         "A",
-        #"{"changeType":"update","entity":"Photo","objectID":"P","relationships":{"photoData":"\#(target)"}},\#(tag("T"))"#,
+        #"""
+        {"changeType":"update","entity":"Photo","objectID":"P","relationships":{"photoData":"\#(target)"}},\#(tag("T"))
+        """#,
         query: ["wait": "export"])
       let error = try #require(reply.json["event"]?["error"]?["partialErrors"]?.elements.first)
       #expect(

@@ -52,7 +52,7 @@ extension ObjectPlaneWorld {
 
   @Test
   func
-    `T-E10 an object whose stored record is damaged is held back, the others of its batch are exported, and imports go on`()
+    `T-E10 an object with a damaged record is held back, the others of its batch are exported, and imports go on`()
     async throws
   {
     try await ObjectPlaneWorld.with(.sqlite) { world in
@@ -185,7 +185,10 @@ extension ObjectPlaneWorld {
       try await world.save("A", parent("update", "P", #"{"remove":["S"]}"#), query: ["wait": "export"])
       #expect(try await quarantine(world) == ["R missing"], "S was all that was waited with")
       let ratings =
-        #"{"changeType":"insert","entity":"Rating","objectID":"R"},{"changeType":"insert","entity":"Rating","objectID":"S"}"#
+        #"""
+        {"changeType":"insert","entity":"Rating","objectID":"R"},{"changeType":"insert","entity":"Rating",\#
+        "objectID":"S"}
+        """#
       try await world.save("A", ratings, query: ["wait": "export"])
       #expect(try await quarantine(world) == [])
       let records = Dictionary(uniqueKeysWithValues: try await world.liveRecords().map { ($0.recordName, $0) })
@@ -199,7 +202,10 @@ extension ObjectPlaneWorld {
     try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("A")
       let first =
-        #"{"changeType":"insert","entity":"Photo","objectID":"P"},{"changeType":"insert","entity":"Rating","objectID":"R"},"#
+        #"""
+        {"changeType":"insert","entity":"Photo","objectID":"P"},{"changeType":"insert","entity":"Rating",\#
+        "objectID":"R"},
+        """#
         + tag("T")
       try await world.save("A", first, query: ["wait": "export"])
       func point(_ target: String) -> String {
@@ -218,7 +224,7 @@ extension ObjectPlaneWorld {
 
   @Test(arguments: StoreKind.allCases)
   func
-    `an edit of what its device knew to be deleted is kept, and a later insert of the object takes what it does not say itself`(
+    `an edit of what its device knew to be deleted is kept, and a later insert takes from it what it does not say`(
       _ kind: StoreKind
     ) async throws
   {
@@ -258,7 +264,11 @@ extension ObjectPlaneWorld {
       try await world.save("A", tag("T"), query: ["wait": "export"])
       func point(_ action: String) async throws {
         let body =
-          #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"note","recordType":"CD_Note","fields":{"to":{"value":{"recordName":"T","action":"\#(action)"}}}}}],"zoneID":"\#(ReservedName.privateMirrorZone)"}"#
+          #"""
+          {"operations":[{"operationType":"forceUpdate","record":{"recordName":"note","recordType":"CD_Note",\#
+          "fields":{"to":{"value":{"recordName":"T","action":"\#(action)"}}}}}],\#
+          "zoneID":"\#(ReservedName.privateMirrorZone)"}
+          """#
         let request = DatabaseRequest(
           plane: .record, method: "POST", path: ["records", "modify"], query: [:],
           database: world.request("GET", "x").database, scope: .private,

@@ -1,4 +1,5 @@
-// References that record clients set between mirrored records hold when the object plane deletes them, and GRANTs when it saves.
+// References that record clients set between mirrored records hold when the object plane deletes them, and GRANTs when
+// it saves.
 
 import JSON
 import ObjectModel
@@ -16,7 +17,11 @@ import Testing
     _ world: ObjectPlaneWorld, _ name: String, _ action: String, to target: String, type: String = "CD_Note"
   ) async throws -> JSONValue {
     let body =
-      #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"\#(name)","recordType":"\#(type)","fields":{"to":{"value":{"recordName":"\#(target)","action":"\#(action)"}}}}}],"zoneID":"\#(ReservedName.privateMirrorZone)"}"#
+      #"""
+      {"operations":[{"operationType":"forceUpdate","record":{"recordName":"\#(name)","recordType":"\#(type)",\#
+      "fields":{"to":{"value":{"recordName":"\#(target)","action":"\#(action)"}}}}}],\#
+      "zoneID":"\#(ReservedName.privateMirrorZone)"}
+      """#
     let request = DatabaseRequest(
       plane: .record, method: "POST", path: ["records", "modify"], query: [:],
       database: world.request("GET", "x").database, scope: .private,

@@ -74,7 +74,9 @@ extension ObjectPlaneWorld {
       try await world.setUp("A", user: "_alice", scope: .public)
       try await world.setUp("B", user: "_bob", scope: .public)
       let rating =
-        #"{"changeType":"insert","entity":"Rating","objectID":"R","attributes":{"value":3},"relationships":{"photo":"P"}}"#
+        #"""
+        {"changeType":"insert","entity":"Rating","objectID":"R","attributes":{"value":3},"relationships":{"photo":"P"}}
+        """#
       try await world.save("A", photo + "," + rating, query: ["wait": "export"], user: "_alice", scope: .public)
       let history = try await world.get("B/history", user: "_bob", scope: .public).text
       let before = try await world.publicRecords()

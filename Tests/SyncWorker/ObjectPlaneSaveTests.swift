@@ -16,7 +16,8 @@ import Testing
 @testable import ZoneCommit
 
 private let graph = #"""
-  {"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes","views":3},"relationships":{"photoData":"D","tags":["T"]}},
+  {"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes","views":3},\#
+  "relationships":{"photoData":"D","tags":["T"]}},
   {"changeType":"insert","entity":"PhotoData","objectID":"D","attributes":{"data":"AAEC"}},
   {"changeType":"insert","entity":"Rating","objectID":"R","attributes":{"value":5},"relationships":{"photo":"P"}},
   {"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"desert"}}
@@ -83,7 +84,11 @@ private let graph = #"""
     try await world.setUp("A")
     let reply = try await world.send(
       world.request("POST", "stores/A/transactions"),
-      #"{"transactions":[{"transactionID":"1","changes":[{"changeType":"insert","entity":"Tag","objectID":"T"}]},{"transactionID":"2","changes":[{"changeType":"insert","entity":"Tag","objectID":"U","attributes":{"colour":"red"}}]}]}"#
+      #"""
+      {"transactions":[{"transactionID":"1","changes":[{"changeType":"insert","entity":"Tag","objectID":"T"}]},\#
+      {"transactionID":"2","changes":[{"changeType":"insert","entity":"Tag","objectID":"U",\#
+      "attributes":{"colour":"red"}}]}]}
+      """#
     )
     #expect(reply.status == 400)
     #expect(reply.reason == "transactions[1]: changes[0]: Tag.colour: the model has no such attribute")
@@ -180,7 +185,10 @@ func `an edit of a deleted object is listed in the event and does not hold up th
     try await world.save("B", #"{"changeType":"delete","entity":"Tag","objectID":"T"}"#)
     let reply = try await world.save(
       "A",
-      #"{"changeType":"update","entity":"Tag","objectID":"T","attributes":{"name":"x"}},{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"views":4}}"#,
+      #"""
+      {"changeType":"update","entity":"Tag","objectID":"T","attributes":{"name":"x"}},{"changeType":"update",\#
+      "entity":"Photo","objectID":"P","attributes":{"views":4}}
+      """#,
       query: ["wait": "export"])
     #expect(reply.status == 200)
     let event = try #require(reply.json["event"])

@@ -24,7 +24,11 @@ private func insertTag(_ id: String) -> String {
     try await world.setUp("A")
     try await world.save(
       "A",
-      #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes"},"relationships":{"tags":["T","U"],"ratings":["R"]}},{"changeType":"insert","entity":"Rating","objectID":"R"},\#(insertTag("T")),\#(insertTag("U"))"#,
+      #"""
+      {"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes"},\#
+      "relationships":{"tags":["T","U"],"ratings":["R"]}},{"changeType":"insert","entity":"Rating","objectID":"R"},\#
+      \#(insertTag("T")),\#(insertTag("U"))
+      """#,
       query: ["wait": "export"])
     let object = try await world.get("A/objects/P").json
     #expect(

@@ -183,7 +183,10 @@ final class ObjectPlaneWorld: Sendable {
     scope: DatabaseScope = .private
   ) async throws -> PlaneReply {
     let transaction =
-      #"{"transactionID":"\#(id ?? random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"\#(author)","changes":[\#(changes)]}"#
+      #"""
+      {"transactionID":"\#(id ?? random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"\#(author)",\#
+      "changes":[\#(changes)]}
+      """#
     return try await send(
       request("POST", "stores/\(store)/transactions", query: query, user: user, scope: scope),
       #"{"transactions":[\#(transaction)]}"#)

@@ -16,7 +16,10 @@ private let home = ReservedName.privateMirrorZone
 private func change(
   _ kind: String, _ entity: String, _ id: String, _ relationships: String = "", _ attributes: String = ""
 ) -> String {
-  #"{"changeType":"\#(kind)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},"relationships":{\#(relationships)}}"#
+  #"""
+  {"changeType":"\#(kind)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},\#
+  "relationships":{\#(relationships)}}
+  """#
 }
 
 private func insert(_ entity: String, _ id: String, _ relationships: String = "", _ attributes: String = "") -> String {

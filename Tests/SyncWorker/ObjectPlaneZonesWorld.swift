@@ -36,7 +36,10 @@ extension ObjectPlaneWorld {
   func saveRecord(_ type: String, _ name: String, _ fields: String, in zone: String) async throws {
     let saved = try await callRecords(
       "records/modify",
-      #"{"operations":[{"operationType":"forceUpdate","record":{"recordType":"\#(type)","recordName":"\#(name)","fields":{\#(fields)}}}],"zoneID":{"zoneName":"\#(zone)"}}"#
+      #"""
+      {"operations":[{"operationType":"forceUpdate","record":{"recordType":"\#(type)","recordName":"\#(name)",\#
+      "fields":{\#(fields)}}}],"zoneID":{"zoneName":"\#(zone)"}}
+      """#
     )
     #expect(saved["records"]?.elements.first?["serverErrorCode"] == nil, "\(saved.text)")
   }

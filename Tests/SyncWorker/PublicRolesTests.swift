@@ -71,7 +71,10 @@ import Testing
     }
     // Without a type the server would have to look at the record to read the fields.
     let untyped =
-      #"{"operations":[{"operationType":"update","record":{"recordName":"a","recordChangeTag":"\#(tag)","fields":{"n":{"value":"text","type":"STRING"}}}}]}"#
+      #"""
+      {"operations":[{"operationType":"update","record":{"recordName":"a","recordChangeTag":"\#(tag)",\#
+      "fields":{"n":{"value":"text","type":"STRING"}}}}]}
+      """#
     #expect(try await send(world, "records/modify", untyped, as: "_bob").records[0].code == "NOT_FOUND")
     #expect(try await operate(world, "create", "a", as: "_bob").code == "CONFLICT")
     #expect(try await operate(world, "forceUpdate", "a", as: "_bob").code == "ACCESS_DENIED")

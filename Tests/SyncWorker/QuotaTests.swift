@@ -17,7 +17,10 @@ import Testing
       let fields =
         #","recordType":"Note","fields":{"f":{"value":"\#(String(repeating: "x", count: operation.byteCount))"}}"#
       return
-        #"{"operationType":"\#(operation.kind)","record":{"recordName":"\#(operation.name)"\#(operation.kind == "forceDelete" ? "" : fields)}}"#
+        #"""
+        {"operationType":"\#(operation.kind)","record":{"recordName":\#
+        "\#(operation.name)"\#(operation.kind == "forceDelete" ? "" : fields)}}
+        """#
     }
     let caller = Caller(userRecordName: "_alice", standing: UserStanding(quotaByteCount: quota))
     let zone = scope == .private ? "Trips" : "_defaultZone"
@@ -90,11 +93,17 @@ import Testing
           requestID: world.random.uuid(), baseURL: "https://host")
         return try await world.send(
           request,
-          #"{"transactions":[{"transactionID":"\#(world.random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(changes)]}]}"#
+          #"""
+          {"transactions":[{"transactionID":"\#(world.random.uuid())","timestamp":"2026-11-20T07:33:24.123Z",\#
+          "author":"app","changes":[\#(changes)]}]}
+          """#
         )
       }
       func tag(_ kind: String, _ id: String, _ byteCount: Int) -> String {
-        #"{"changeType":"\#(kind)","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(String(repeating: "x", count: byteCount))"}}"#
+        #"""
+        {"changeType":"\#(kind)","entity":"Tag","objectID":"\#(id)",\#
+        "attributes":{"name":"\#(String(repeating: "x", count: byteCount))"}}
+        """#
       }
       #expect(try await save(tag("insert", "T", 5000), quota: 10_000).status == 200)
       let refused = try await save(tag("insert", "U", 3000) + "," + tag("insert", "V", 3000), quota: 10_000)

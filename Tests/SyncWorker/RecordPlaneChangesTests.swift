@@ -39,7 +39,10 @@ import Testing
     #expect(page["records"]?.elements[2].value("n")?.int64 == 3)
     #expect(
       page["records"]?.elements[0].text
-        == #"{"recordName":"b","deleted":true,"zoneID":{"zoneName":"Trips","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"}}"#
+        == #"""
+        {"recordName":"b","deleted":true,"zoneID":{"zoneName":"Trips","ownerRecordName":"_alice",\#
+        "zoneType":"REGULAR_CUSTOM_ZONE"}}
+        """#
     )
     #expect(try await world.changes(since: nil)["records"]?.names == ["c", "b", "d", "a"])
   }
@@ -103,7 +106,10 @@ import Testing
       let item = try await world.changes(since: text)
       #expect(
         item.text
-          == #"{"zoneID":{"zoneName":"Trips","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"},"serverErrorCode":"BAD_REQUEST","reason":"\#(reason)"}"#
+          == #"""
+          {"zoneID":{"zoneName":"Trips","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"},\#
+          "serverErrorCode":"BAD_REQUEST","reason":"\#(reason)"}
+          """#
       )
     }
     _ = try await world.post("zones/modify", #"{"operations":[{"operationType":"delete","zone":{"zoneID":"Trips"}}]}"#)
@@ -116,7 +122,10 @@ import Testing
     let world = try await Self.world()
     let reply = try await world.post(
       "changes/zone",
-      #"{"zones":[{"zoneID":"Nowhere"},{"zoneID":"Trips","resultsLimit":1},{"zoneID":"_defaultZone"},{"zoneID":{"zoneName":"Trips","ownerRecordName":"_bob"}}]}"#
+      #"""
+      {"zones":[{"zoneID":"Nowhere"},{"zoneID":"Trips","resultsLimit":1},{"zoneID":"_defaultZone"},\#
+      {"zoneID":{"zoneName":"Trips","ownerRecordName":"_bob"}}]}
+      """#
     )
     #expect(reply.status == 200)
     #expect(reply.zones.map(\.code) == ["ZONE_NOT_FOUND", nil, "BAD_REQUEST", "ZONE_NOT_FOUND"])

@@ -14,11 +14,22 @@ private struct BodyFuzzer {
   static let templates: [(path: String, body: String)] = [
     (
       "records/modify",
-      #"{"operations":§[{"operationType":§"forceUpdate"§,"record":§{"recordName":§"a"§,"recordType":§"Note"§,"recordChangeTag":§"2"§,"parent":§{"recordName":§"b"§}§,"createShortGUID":§false§,"fields":§{"title":§{"value":§"A"§,"type":§"STRING"§}§,"n":§{"value":§7§}§,"to":{"value":§{"recordName":§"a"§,"action":§"VALIDATE"§,"zoneID":§"Trips"§}§},"place":{"value":§{"latitude":§1.5§,"longitude":§2§,"timestamp":§5§}§},"list":{"value":§["a",§"b"§]§,"type":§"STRING_LIST"§},"data":{"value":§"AAEC"§,"type":§"BYTES"§},"when":{"value":§-5§,"type":§"TIMESTAMP"§}}§}§,"desiredKeys":§["title"]§}]§,"zoneID":§{"zoneName":§"Trips"§,"ownerRecordName":§"_alice"§}§,"atomic":§true§,"numbersAsStrings":§false§}"#
+      #"""
+      {"operations":§[{"operationType":§"forceUpdate"§,"record":§{"recordName":§"a"§,"recordType":§"Note"§,\#
+      "recordChangeTag":§"2"§,"parent":§{"recordName":§"b"§}§,"createShortGUID":§false§,\#
+      "fields":§{"title":§{"value":§"A"§,"type":§"STRING"§}§,"n":§{"value":§7§}§,"to":{"value":§{"recordName":§"a"§,\#
+      "action":§"VALIDATE"§,"zoneID":§"Trips"§}§},"place":{"value":§{"latitude":§1.5§,"longitude":§2§,\#
+      "timestamp":§5§}§},"list":{"value":§["a",§"b"§]§,"type":§"STRING_LIST"§},"data":{"value":§"AAEC"§,\#
+      "type":§"BYTES"§},"when":{"value":§-5§,"type":§"TIMESTAMP"§}}§}§,"desiredKeys":§["title"]§}]§,\#
+      "zoneID":§{"zoneName":§"Trips"§,"ownerRecordName":§"_alice"§}§,"atomic":§true§,"numbersAsStrings":§false§}
+      """#
     ),
     (
       "records/modify",
-      #"{"operations":[{"operationType":§"delete"§,"record":{"recordName":§"a"§,"recordChangeTag":§"3"§}},{"operationType":"create","record":{"recordType":§"Note"§}}],"zoneID":"Trips","atomic":§false§}"#
+      #"""
+      {"operations":[{"operationType":§"delete"§,"record":{"recordName":§"a"§,"recordChangeTag":§"3"§}},\#
+      {"operationType":"create","record":{"recordType":§"Note"§}}],"zoneID":"Trips","atomic":§false§}
+      """#
     ),
     (
       "records/lookup",
@@ -26,7 +37,11 @@ private struct BodyFuzzer {
     ),
     (
       "records/query",
-      #"{"query":§{"recordType":§"Note"§,"filterBy":§[{"fieldName":§"n"§,"comparator":§"EQUALS"§,"fieldValue":§{"value":§7§}§}]§,"sortBy":§[{"fieldName":§"n"§,"ascending":§true§}]§}§,"zoneID":§"Trips"§,"resultsLimit":§2§,"continuationMarker":§null§,"zoneWide":§false§}"#
+      #"""
+      {"query":§{"recordType":§"Note"§,"filterBy":§[{"fieldName":§"n"§,"comparator":§"EQUALS"§,\#
+      "fieldValue":§{"value":§7§}§}]§,"sortBy":§[{"fieldName":§"n"§,"ascending":§true§}]§}§,"zoneID":§"Trips"§,\#
+      "resultsLimit":§2§,"continuationMarker":§null§,"zoneWide":§false§}
+      """#
     ),
     (
       "records/changes",
@@ -34,7 +49,10 @@ private struct BodyFuzzer {
     ),
     (
       "changes/zone",
-      #"{"zones":§[{"zoneID":§"Trips"§,"syncToken":§null§,"desiredRecordTypes":§["Note"]§,"resultsLimit":§1§,"reverse":§true§}]§,"resultsLimit":§1§}"#
+      #"""
+      {"zones":§[{"zoneID":§"Trips"§,"syncToken":§null§,"desiredRecordTypes":§["Note"]§,"resultsLimit":§1§,\#
+      "reverse":§true§}]§,"resultsLimit":§1§}
+      """#
     ),
     ("changes/database", #"{"syncToken":§null§,"resultsLimit":§1§}"#),
     ("zones/changes", #"{"metaSyncToken":§null§,"resultsLimit":§1§}"#),
@@ -145,7 +163,10 @@ private struct BodyFuzzer {
       (#"{"operations":[],"zoneID":7}"#, "zoneID must be an object"),
       (#"{"operations":[],"desiredKeys":"all"}"#, "desiredKeys must be an array"),
       (
-        #"{"operations":[{"operationType":"forceDelete","record":{"recordName":"a"}},{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"Note"}}]}"#,
+        #"""
+        {"operations":[{"operationType":"forceDelete","record":{"recordName":"a"}},{"operationType":"forceUpdate",\#
+        "record":{"recordName":"a","recordType":"Note"}}]}
+        """#,
         "You can't save the same record twice"
       ),
     ])
@@ -253,7 +274,10 @@ private struct BodyFuzzer {
     let quoted = String(decoding: writer.bytes, as: UTF8.self)
     let reply = try await world.post(
       "records/modify",
-      #"{"operations":[{"operationType":"create","record":{"recordName":\#(quoted),"recordType":"Note"}}],"zoneID":"Trips"}"#
+      #"""
+      {"operations":[{"operationType":"create","record":{"recordName":\#(quoted),"recordType":"Note"}}],\#
+      "zoneID":"Trips"}
+      """#
     )
     #expect(reply.records.first?.code == "BAD_REQUEST" && reply.records.first?.reason?.hasPrefix("recordName") == true)
     let zone = try await world.post(
@@ -267,7 +291,11 @@ private struct BodyFuzzer {
     let extra = #""newer":{"a":[1]},"remapEnums":true"#
     let reply = try await world.post(
       "records/modify",
-      #"{\#(extra),"operations":[{\#(extra),"operationType":"create","record":{\#(extra),"recordName":"a","recordType":"Note","pluginFields":{"x":1},"fields":{"n":{\#(extra),"value":1}}}}],"zoneID":{\#(extra),"zoneName":"Trips","zoneType":"REGULAR_CUSTOM_ZONE"}}"#
+      #"""
+      {\#(extra),"operations":[{\#(extra),"operationType":"create","record":{\#(extra),"recordName":"a",\#
+      "recordType":"Note","pluginFields":{"x":1},"fields":{"n":{\#(extra),"value":1}}}}],"zoneID":{\#(extra),\#
+      "zoneName":"Trips","zoneType":"REGULAR_CUSTOM_ZONE"}}
+      """#
     )
     #expect(reply.records[0].code == nil && reply.records[0].value("n")?.int64 == 1)
     #expect(

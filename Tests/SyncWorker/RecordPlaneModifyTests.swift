@@ -19,9 +19,13 @@ import WebServices
     let created = try await world.operate("create", "a", fields: #"{"title":{"value":"A"},"n":{"value":7}}"#)
     #expect(
       created.text
-        == #"{"records":[{"recordName":"a","recordType":"Note","fields":{"n":{"value":7,"type":"INT64"},"title":{"value":"A","type":"STRING"}},"#
-        + #""pluginFields":{},"recordChangeTag":"2","created":{"timestamp":1700000000000,"userRecordName":"_alice","deviceID":"1"},"#
-        + #""modified":{"timestamp":1700000000000,"userRecordName":"_alice","deviceID":"1"},"deleted":false,"zoneID":\#(Self.zoneJSON)}]}"#
+        == #"""
+        {"records":[{"recordName":"a","recordType":"Note","fields":{"n":{"value":7,"type":"INT64"},\#
+        "title":{"value":"A","type":"STRING"}},"pluginFields":{},"recordChangeTag":"2",\#
+        "created":{"timestamp":1700000000000,"userRecordName":"_alice","deviceID":"1"},\#
+        "modified":{"timestamp":1700000000000,"userRecordName":"_alice","deviceID":"1"},"deleted":false,\#
+        "zoneID":\#(Self.zoneJSON)}]}
+        """#
     )
     #expect(try await world.lookUp(["a"]).records[0].text == created.records[0].text)
   }
@@ -83,7 +87,8 @@ import WebServices
   // MARK: Atomicity
 
   static let mixed = #"""
-    {"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"new","fields":{"n":{"value":1}}}},
+    {"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"new",\#
+    "fields":{"n":{"value":1}}}},
                    {"operationType":"create","record":{"recordType":"Note","recordName":"old"}},
                    {"operationType":"forceUpdate","record":{"recordType":"Note","recordName":"_bad"}}],
      "zoneID":{"zoneName":"Trips"}ATOMIC}
@@ -101,9 +106,13 @@ import WebServices
     #expect(reply.status == 400)
     #expect(
       reply.text
-        == #"{"uuid":"R1","serverErrorCode":"ATOMIC_ERROR","reason":"Atomic failure","records":[{"recordName":"new","serverErrorCode":"ATOMIC_ERROR","reason":"Atomic failure"},"#
-        + #"{"recordName":"old","serverErrorCode":"CONFLICT","reason":"record to insert already exists"},"#
-        + #"{"recordName":"_bad","serverErrorCode":"BAD_REQUEST","reason":"recordName '_bad' starts with '_', which is reserved"}]}"#
+        == #"""
+        {"uuid":"R1","serverErrorCode":"ATOMIC_ERROR","reason":"Atomic \#
+        failure","records":[{"recordName":"new","serverErrorCode":"ATOMIC_ERROR","reason":"Atomic \#
+        failure"},{"recordName":"old","serverErrorCode":"CONFLICT","reason":"record to insert already \#
+        exists"},{"recordName":"_bad","serverErrorCode":"BAD_REQUEST","reason":"recordName '_bad' starts with '_', \#
+        which is reserved"}]}
+        """#
     )
     #expect(try await world.lookUp(["new"]).records[0].code == "NOT_FOUND")
     #expect(try await world.changes(since: nil)["syncToken"]?.string == token)
@@ -126,7 +135,10 @@ import WebServices
     try await world.makeZone()
     let reply = try await world.post(
       "records/modify",
-      #"{"operations":[{"operationType":"delete","record":{"recordName":"x"}}],"zoneID":{"zoneName":"Trips"},"atomic":true}"#
+      #"""
+      {"operations":[{"operationType":"delete","record":{"recordName":"x"}}],"zoneID":{"zoneName":"Trips"},\#
+      "atomic":true}
+      """#
     )
     #expect(reply.status == 200)
     #expect(
@@ -148,7 +160,10 @@ import WebServices
     try await world.makeZone()
     let reply = try await world.post(
       "records/modify",
-      #"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a"}},{"operationType":"forceDelete","record":{"recordName":"a"}}],"zoneID":{"zoneName":"Trips"}}"#
+      #"""
+      {"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a"}},\#
+      {"operationType":"forceDelete","record":{"recordName":"a"}}],"zoneID":{"zoneName":"Trips"}}
+      """#
     )
     #expect(reply.status == 400)
     #expect(reply.reason == "You can't save the same record twice")
@@ -245,7 +260,9 @@ import WebServices
       _ = try await world.operate("create", name, fields: #"{"text":{"value":"\#(text)"}}"#)
     }
     let operations = ["a", "b", "c", "d", "e"].map {
-      #"{"operationType":"forceUpdate","record":{"recordType":"Note","recordName":"\#($0)","fields":{"n":{"value":1}}}}"#
+      #"""
+      {"operationType":"forceUpdate","record":{"recordType":"Note","recordName":"\#($0)","fields":{"n":{"value":1}}}}
+      """#
     }
     let reply = try await world.post(
       "records/modify", #"{"operations":[\#(operations.joined(separator: ","))],"zoneID":{"zoneName":"Trips"}}"#)

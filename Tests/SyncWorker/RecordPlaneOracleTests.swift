@@ -175,7 +175,10 @@ extension JSONValue {
         .map { #""\#($0.key)":{"value":\#($0.value.map(String.init) ?? "null")}"# }.joined(separator: ",")
       let tag = operation.tag.map { #","recordChangeTag":"\#($0)""# } ?? ""
       return
-        #"{"operationType":"\#(operation.kind)","record":{"recordName":"\#(operation.name)","recordType":"Note"\#(tag),"fields":{\#(fields)}}}"#
+        #"""
+        {"operationType":"\#(operation.kind)","record":{"recordName":"\#(operation.name)","recordType":"Note"\#(tag),\#
+        "fields":{\#(fields)}}}
+        """#
     }
     return #"{"operations":[\#(list.joined(separator: ","))],"zoneID":{"zoneName":"\#(zone)"},"atomic":\#(isAtomic)}"#
   }

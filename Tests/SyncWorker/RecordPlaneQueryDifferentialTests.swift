@@ -47,7 +47,10 @@ import WebServices
             notes[note.id] = note
             let fields = note.fields.map { #""\#($0.key)":{"value":\#($0.value.json)}"# }.joined(separator: ",")
             return
-              #"{"operationType":"forceReplace","record":{"recordName":"\#(note.name)","recordType":"\#(note.type)","fields":{\#(fields)}}}"#
+              #"""
+              {"operationType":"forceReplace","record":{"recordName":"\#(note.name)","recordType":"\#(note.type)",\#
+              "fields":{\#(fields)}}}
+              """#
           }
         for start in stride(from: 0, to: operations.count, by: 100) {
           let batch = operations[start..<min(start + 100, operations.count)].joined(separator: ",")
@@ -156,7 +159,10 @@ import WebServices
       try await rig.world.store.read { try $0.indexes(afterKey: 0, limit: 9).map(\.index) }
     }
     let byNumber =
-      #"{"query":{"recordType":"Note","filterBy":[{"fieldName":"n","comparator":"EQUALS","fieldValue":{"value":99}}]},"zoneWide":true}"#
+      #"""
+      {"query":{"recordType":"Note","filterBy":[{"fieldName":"n","comparator":"EQUALS","fieldValue":{"value":99}}]},\#
+      "zoneWide":true}
+      """#
     _ = try await rig.world.post(
       "records/query", #"{"query":{"recordType":"Note"},"zoneID":{"zoneName":"Trips"},"resultsLimit":1}"#)
     _ = try await rig.world.post("records/query", byNumber.replacing("EQUALS", with: "NOT_EQUALS"))

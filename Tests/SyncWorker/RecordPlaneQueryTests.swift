@@ -44,7 +44,10 @@ import Testing
     let world = try await Self.world()
     let found = try await world.post(
       "records/query",
-      #"{"query":{"recordType":"Note","filterBy":[{"fieldName":"n","comparator":"IN","fieldValue":{"value":[3,5,99],"type":"INT64_LIST"}}]},"zoneID":{"zoneName":"Trips"}}"#
+      #"""
+      {"query":{"recordType":"Note","filterBy":[{"fieldName":"n","comparator":"IN","fieldValue":{"value":[3,5,99],\#
+      "type":"INT64_LIST"}}]},"zoneID":{"zoneName":"Trips"}}
+      """#
     )
     #expect(Set(Self.numbers(found)) == [3, 5] && found.records.count == 2)
     #expect(found.json["continuationMarker"] == nil)
@@ -89,7 +92,10 @@ import Testing
       let more = marker.isEmpty ? "" : #","continuationMarker":"\#(marker)""#
       let page = try await world.post(
         "records/query",
-        #"{"query":{"recordType":"Note","sortBy":[{"fieldName":"n","ascending":false}]},"zoneWide":true,"resultsLimit":4\#(more)}"#
+        #"""
+        {"query":{"recordType":"Note","sortBy":[{"fieldName":"n","ascending":false}]},"zoneWide":true,\#
+        "resultsLimit":4\#(more)}
+        """#
       )
       names += page.records.map { $0["zoneID"]?["zoneName"]?.string }
       marker = page.json["continuationMarker"]?.string ?? ""
@@ -102,7 +108,11 @@ import Testing
     let world = try await Self.world()
     let found = try await world.post(
       "records/query",
-      #"{"query":{"recordType":"Note","filterBy":[{"systemFieldName":"recordName","comparator":"IN","fieldValue":{"value":[{"recordName":"task"},{"recordName":"r12"},{"recordName":"none"},{"recordName":"r12"}],"type":"REFERENCE_LIST"}}]},"zoneID":{"zoneName":"Trips"}}"#
+      #"""
+      {"query":{"recordType":"Note","filterBy":[{"systemFieldName":"recordName","comparator":"IN",\#
+      "fieldValue":{"value":[{"recordName":"task"},{"recordName":"r12"},{"recordName":"none"},{"recordName":"r12"}],\#
+      "type":"REFERENCE_LIST"}}]},"zoneID":{"zoneName":"Trips"}}
+      """#
     )
     #expect(found.records.map(\.name) == ["r12"])
   }
@@ -124,7 +134,10 @@ import Testing
     let marker = try #require(page.json["continuationMarker"]?.string)
     let foreign = try await world.post(
       "records/query",
-      #"{"query":{"recordType":"Note","sortBy":[{"fieldName":"n"}]},"zoneID":{"zoneName":"Trips"},"continuationMarker":"\#(marker)"}"#
+      #"""
+      {"query":{"recordType":"Note","sortBy":[{"fieldName":"n"}]},"zoneID":{"zoneName":"Trips"},\#
+      "continuationMarker":"\#(marker)"}
+      """#
     )
     #expect(foreign.status == 400 && foreign.reason == "Invalid continuation format")
     #expect(

@@ -16,7 +16,8 @@ import WebServices
     _ = world.changes.take()
     let body = #"""
       {"operations":[{"operationType":"create","record":{"recordType":"Note","fields":{"n":{"value":1}}}},
-                     {"operationType":"forceUpdate","record":{"recordType":"Note","recordName":"b","fields":{"n":{"value":2}}}},
+                     {"operationType":"forceUpdate","record":{"recordType":"Note","recordName":"b",\#
+      "fields":{"n":{"value":2}}}},
                      {"operationType":"forceDelete","record":{"recordName":"gone"}},
                      {"operationType":"delete","record":{"recordName":"missing","recordChangeTag":"1"}}],
        "zoneID":{"zoneName":"Trips"},"atomic":false}
@@ -87,7 +88,10 @@ import WebServices
             scope: .private,
             caller: Caller(userRecordName: "_alice"), requestID: key, baseURL: "")
           let body =
-            #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"Note"}}],"zoneID":{"zoneName":"_defaultZone"},"atomic":false}"#
+            #"""
+            {"operations":[{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"Note"}}],\#
+            "zoneID":{"zoneName":"_defaultZone"},"atomic":false}
+            """#
           return try IdempotencyKey(request: request, body: Array(body.utf8)).outcome(in: snapshot) != nil
         }.count
       }

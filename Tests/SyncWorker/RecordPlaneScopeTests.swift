@@ -134,7 +134,11 @@ import WebServices
     try await world.makeZone()
     let reply = try await world.post(
       "records/modify",
-      #"{"operations":[{"operationType":"create","record":{"recordType":"Task","recordName":"a","fields":{"x":{"value":1}}}},{"operationType":"create","record":{"recordType":"Task","recordName":"b","fields":{"x":{"value":"one"}}}}],"zoneID":{"zoneName":"Trips"},"atomic":false}"#
+      #"""
+      {"operations":[{"operationType":"create","record":{"recordType":"Task","recordName":"a",\#
+      "fields":{"x":{"value":1}}}},{"operationType":"create","record":{"recordType":"Task","recordName":"b",\#
+      "fields":{"x":{"value":"one"}}}}],"zoneID":{"zoneName":"Trips"},"atomic":false}
+      """#
     )
     #expect(reply.records.map(\.reason) == [nil, "Task.x: INT64 must be an integer of 64 bits"])
   }
@@ -170,7 +174,11 @@ import WebServices
     try #require(made.status == 200)
     let reply = try await world.send(
       world.request("records/modify", environment: .production),
-      #"{"operations":[{"operationType":"create","record":{"recordType":"\#(type)","recordName":"a","fields":\#(fields)}},{"operationType":"create","record":{"recordType":"Note","recordName":"b","fields":{"n":{"value":1},"gone":{"value":null}}}}],"zoneID":{"zoneName":"Trips"}}"#
+      #"""
+      {"operations":[{"operationType":"create","record":{"recordType":"\#(type)","recordName":"a",\#
+      "fields":\#(fields)}},{"operationType":"create","record":{"recordType":"Note","recordName":"b",\#
+      "fields":{"n":{"value":1},"gone":{"value":null}}}}],"zoneID":{"zoneName":"Trips"}}
+      """#
     )
     #expect(reply.status == 400)
     #expect(reply.records.map(\.code) == ["BAD_REQUEST", "ATOMIC_ERROR"])

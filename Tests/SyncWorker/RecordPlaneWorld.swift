@@ -229,7 +229,10 @@ final class RecordPlaneWorld {
     if let fields { record += #","fields":\#(fields)"# }
     return try await send(
       request("records/modify", user: user, scope: scope, requestID: requestID),
-      #"{"operations":[{"operationType":"\#(kind)","record":{\#(record)}}],"zoneID":{"zoneName":"\#(zone)"},"atomic":false}"#
+      #"""
+      {"operations":[{"operationType":"\#(kind)","record":{\#(record)}}],"zoneID":{"zoneName":"\#(zone)"},\#
+      "atomic":false}
+      """#
     )
   }
 

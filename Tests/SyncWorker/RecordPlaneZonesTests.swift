@@ -101,7 +101,10 @@ import Testing
     #expect(list.zones.map { $0["zoneID"]?["zoneName"]?.string } == ["_defaultZone", "A", "B"])
     #expect(
       list.zones[0].text
-        == #"{"zoneID":{"zoneName":"_defaultZone","ownerRecordName":"_alice","zoneType":"DEFAULT_ZONE"},"atomic":false,"deleted":false}"#
+        == #"""
+        {"zoneID":{"zoneName":"_defaultZone","ownerRecordName":"_alice","zoneType":"DEFAULT_ZONE"},"atomic":false,\#
+        "deleted":false}
+        """#
     )
     // As icloud.com's own clients ask, and are answered.
     let posted = try await world.post("zones/list", "{}")
@@ -118,7 +121,10 @@ import Testing
     try await world.makeZone()
     let reply = try await world.post(
       "zones/lookup",
-      #"{"zones":[{"zoneName":"Nowhere"},{"zoneName":"Trips"},{"zoneName":"_defaultZone"},{"zoneName":"Trips","ownerRecordName":"_bob"}]}"#
+      #"""
+      {"zones":[{"zoneName":"Nowhere"},{"zoneName":"Trips"},{"zoneName":"_defaultZone"},{"zoneName":"Trips",\#
+      "ownerRecordName":"_bob"}]}
+      """#
     )
     #expect(reply.zones.map(\.code) == ["ZONE_NOT_FOUND", nil, nil, "ZONE_NOT_FOUND"])
     #expect(reply.zones[1]["syncToken"]?.string != nil && reply.zones[2]["syncToken"] == nil)

@@ -134,7 +134,10 @@ private struct NaiveGraph {
         let one = values.first.map { #""one":{"value":\#($0)},"# } ?? ""
         let many = #""many":{"value":[\#(values.dropFirst().joined(separator: ","))],"type":"REFERENCE_LIST"}"#
         return
-          #"{"operationType":"forceReplace","record":{"recordName":"\#(name)","recordType":"Node","fields":{\#(one)\#(many)}}}"#
+          #"""
+          {"operationType":"forceReplace","record":{"recordName":"\#(name)","recordType":"Node",\#
+          "fields":{\#(one)\#(many)}}}
+          """#
       }
     }
     return #"{"operations":[\#(items.joined(separator: ","))],"zoneID":{"zoneName":"Trips"},"atomic":\#(isAtomic)}"#

@@ -125,7 +125,10 @@ import Testing
     #expect(refused.status == 200 && refused.records[0].code == "VALIDATING_REFERENCE_ERROR")
     #expect(
       refused.records[0].reason
-        == "Record save would violate validating reference, rejecting update: Node.parent names a record that does not exist"
+        == """
+        Record save would violate validating reference, rejecting update: Node.parent names a record that does not \
+        exist
+        """
     )
     #expect(try await names(world, ["child"]).isEmpty)
     #expect(try await modify(world, [save("child", "VALIDATE"), save("parent")]).status == 200)
@@ -141,7 +144,10 @@ import Testing
     let refused = try await modify(world, [delete("parent")])
     #expect(
       refused.text
-        == #"{"records":[{"recordName":"parent","serverErrorCode":"VALIDATING_REFERENCE_ERROR","reason":"Record delete would violate validating reference, rejecting update"}]}"#
+        == #"""
+        {"records":[{"recordName":"parent","serverErrorCode":"VALIDATING_REFERENCE_ERROR","reason":"Record delete \#
+        would violate validating reference, rejecting update"}]}
+        """#
     )
     let batch = try await modify(world, [delete("parent"), save("bystander")])
     #expect(batch.status == 400 && batch.records.map(\.code) == ["VALIDATING_REFERENCE_ERROR", "ATOMIC_ERROR"])
@@ -186,7 +192,9 @@ import Testing
     }
     // Spelled out, the record's own zone is no other.
     let own =
-      #"{"to":{"value":{"recordName":"a","action":"VALIDATE","zoneID":{"zoneName":"Trips","ownerRecordName":"_alice"}}}}"#
+      #"""
+      {"to":{"value":{"recordName":"a","action":"VALIDATE","zoneID":{"zoneName":"Trips","ownerRecordName":"_alice"}}}}
+      """#
     #expect(try await world.operate("create", "a", fields: own).records[0].code == nil)
   }
 

@@ -152,16 +152,23 @@ func `nothing points to an object that a transaction makes and deletes when it e
         // By pointers of the object, and from the other side of the relationship.
         (
           "T2",
-          others + tag("S", "s") + #",{"changeType":"insert","entity":"PhotoData","objectID":"D"},"#
-            + #"{"changeType":"insert","entity":"Photo","objectID":"N","relationships":{"photoData":"D"}},"#
-            + #"{"changeType":"insert","entity":"Rating","objectID":"R"},{"changeType":"insert","entity":"Photo","objectID":"O","relationships":{"ratings":["R"]}},"#
-            + #"{"changeType":"delete","entity":"PhotoData","objectID":"D"},{"changeType":"delete","entity":"Rating","objectID":"R"}"#
+          others + tag("S", "s") + #"""
+            ,{"changeType":"insert","entity":"PhotoData","objectID":"D"},{"changeType":"insert","entity":"Photo",\#
+            "objectID":"N","relationships":{"photoData":"D"}},{"changeType":"insert","entity":"Rating",\#
+            "objectID":"R"},{"changeType":"insert","entity":"Photo","objectID":"O","relationships":{"ratings":["R"]}},\#
+            {"changeType":"delete","entity":"PhotoData","objectID":"D"},{"changeType":"delete","entity":"Rating",\#
+            "objectID":"R"}
+            """#
         ),
         // Objects made and deleted in an earlier transaction of the batch.
         ("T3", photo("P", tags: more == 0 ? #""Y","Z""# : #""Z""#)),
         (
           "T4",
-          #"{"changeType":"insert","entity":"Rating","objectID":"Q","relationships":{"photo":"W"}},{"changeType":"insert","entity":"Photo","objectID":"W"},{"changeType":"delete","entity":"Photo","objectID":"W"}"#
+          #"""
+          {"changeType":"insert","entity":"Rating","objectID":"Q","relationships":{"photo":"W"}},\#
+          {"changeType":"insert","entity":"Photo","objectID":"W"},{"changeType":"delete","entity":"Photo",\#
+          "objectID":"W"}
+          """#
         ),
       ], to: "A")
     #expect(saved.status == 200 && saved.json["event"]?["succeeded"]?.bool == true, "\(saved.text)")
@@ -188,7 +195,9 @@ func `a transaction that may be older than what the server remembers is refused,
     func save(_ id: String, _ changes: String, at date: Int64) async throws -> PlaneReply {
       try await world.send(
         world.request("POST", "stores/A/transactions", query: ["wait": "export"]),
-        #"{"transactions":[{"transactionID":"\#(id)","timestamp":"\#(MirrorDate.text(date))","changes":[\#(changes)]}]}"#
+        #"""
+        {"transactions":[{"transactionID":"\#(id)","timestamp":"\#(MirrorDate.text(date))","changes":[\#(changes)]}]}
+        """#
       )
     }
     #expect(try await save("T1", tag("X", "OLD"), at: saved).status == 200)
@@ -263,7 +272,7 @@ func `a transaction that may be older than what the server remembers is refused,
 
   @Test
   func
-    `a part that a home forwards again runs once when the guest's history is gone, and a late part of the same transaction does run`()
+    `a part forwarded again runs once when the guest's history is gone, and a late part of its transaction runs`()
     async throws
   {
     try await SharedWorld.withTrip { world in

@@ -21,7 +21,10 @@ func `T-H09 after a lost position a scan of history exports only what has no rec
     try await world.setUp("B")
     for change in [
       insertTag("T1", "old") + "," + insertTag("T2", "two"),
-      #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes"},"relationships":{"tags":["T1","T2"]}}"#,
+      #"""
+      {"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes"},\#
+      "relationships":{"tags":["T1","T2"]}}
+      """#,
       insertTag("gone", "x"), #"{"changeType":"delete","entity":"Tag","objectID":"gone"}"#,
       #"{"changeType":"update","entity":"Tag","objectID":"T2","attributes":{"name":"second"}}"#,
     ] {

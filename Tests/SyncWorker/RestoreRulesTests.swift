@@ -113,7 +113,7 @@ extension ObjectPlaneWorld {
 
   @Test
   func
-    `an import that is tried again fires subscriptions, and pings couriers that asked for nothing only where nobody subscribed`()
+    `an import that is tried again fires subscriptions, and pings other couriers only where nobody subscribed`()
     async throws
   {
     try await ObjectPlaneWorld.with(.sqlite) { world in
@@ -134,7 +134,10 @@ extension ObjectPlaneWorld {
       #expect(world.changes.takeNotifications().isEmpty)
       let zone = #""zoneID":{"zoneName":"\#(ReservedName.privateMirrorZone)"}"#
       let subscription =
-        #"{"subscriptionID":"tags","subscriptionType":"query",\#(zone),"query":{"recordType":"CD_Tag","filterBy":[]},"firesOn":["create","update"]}"#
+        #"""
+        {"subscriptionID":"tags","subscriptionType":"query",\#(zone),"query":{"recordType":"CD_Tag","filterBy":[]},\#
+        "firesOn":["create","update"]}
+        """#
       let request = DatabaseRequest(
         plane: .record, method: "POST", path: ["subscriptions", "modify"], query: [:],
         database: world.request("GET", "stores/A").database, scope: .private,

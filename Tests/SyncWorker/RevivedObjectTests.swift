@@ -83,7 +83,10 @@ extension ObjectPlaneWorld {
       #expect(!links.isEmpty)
       _ = try await world.callRecords(
         "records/modify",
-        #"{"operations":[{"operationType":"forceDelete","record":{"recordName":"P"}}],"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}"#
+        #"""
+        {"operations":[{"operationType":"forceDelete","record":{"recordName":"P"}}],\#
+        "zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}
+        """#
       )
       try await phone.pull()
       try await world.edit("mac", objectChange("update", "Photo", "P", "", #""displayName":"back""#), token: known)
@@ -106,6 +109,33 @@ extension ObjectPlaneWorld {
         "phone", objectChange("update", "Photo", "P", #""tags":{"add":["T"],"remove":[]}"#), token: phone.token)
       #expect(try await phone.pull().told.contains { $0.hasPrefix("unlink") })
       #expect(phone.graph.links.isEmpty)
+      #expect(try await phone.pull().isEmpty)
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases)
+  func `T-O05 a pointer to what somebody deleted is told as none to the device that set it, also where there was none`(
+    _ kind: StoreKind
+  ) async throws {
+    try await ObjectPlaneWorld.with(kind, editsWinOf: "Tag") { world in
+      func point(_ target: String) -> String {
+        #"{"changeType":"update","entity":"Rating","objectID":"R","relationships":{"photo":\#(target)}}"#
+      }
+      try await world.edit("mac", point("null"))
+      let phone = try await Device("phone", world)
+      try await phone.pull()
+      let known = phone.token
+      try await world.edit("mac", objectChange("delete", "Photo", "P"))
+      try await world.edit("phone", point(#""P""#), token: known)
+      #expect(try await phone.pull().told.contains("save R"))
+      #expect(phone.graph.objects["R"]?["photo"] == "null")
+      let new =
+        #"""
+        {"changeType":"insert","entity":"Rating","objectID":"R2","attributes":{"value":1},"relationships":{"photo":"P"}}
+        """#
+      try await world.edit("phone", new, token: known)
+      #expect(try await phone.pull().told == ["save R2"])
+      #expect(phone.graph.objects["R2"]?["photo"] == "null")
       #expect(try await phone.pull().isEmpty)
     }
   }
@@ -158,7 +188,10 @@ extension ObjectPlaneWorld {
       let phone = try await Device("phone", world)
       try await phone.pull()
       let spoiled =
-        #"{"operationType":"forceUpdate","record":{"recordName":"alone","recordType":"CD_Photo","fields":{"CD_entityName":{"value":"Nothing"}}}}"#
+        #"""
+        {"operationType":"forceUpdate","record":{"recordName":"alone","recordType":"CD_Photo",\#
+        "fields":{"CD_entityName":{"value":"Nothing"}}}}
+        """#
       _ = try await world.callRecords(
         "records/modify", #"{"operations":[\#(spoiled)],"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}"#)
       #expect(try await world.move("mac", ["alone"], to: "Work").status == 200)
@@ -177,7 +210,10 @@ extension ObjectPlaneWorld {
       try await phone.pull()
       phone.token = nil
       let spoiled =
-        #"{"operationType":"forceUpdate","record":{"recordName":"alone","recordType":"CD_Photo","fields":{"CD_entityName":{"value":"Nothing"}}}}"#
+        #"""
+        {"operationType":"forceUpdate","record":{"recordName":"alone","recordType":"CD_Photo",\#
+        "fields":{"CD_entityName":{"value":"Nothing"}}}}
+        """#
       _ = try await world.callRecords(
         "records/modify", #"{"operations":[\#(spoiled)],"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}"#)
       #expect(try await world.move("mac", ["alone"], to: "Work").status == 200)

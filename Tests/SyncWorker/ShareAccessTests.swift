@@ -16,7 +16,10 @@ struct ShareAccessTests {
   private static func root(_ world: RecordPlaneWorld, _ name: String) async throws -> JSONValue {
     let tag = try await world.lookUp([name]).records[0].tag ?? ""
     let share =
-      #""recordName":"S-\#(name)","recordType":"cloudkit.share","forRecord":{"recordName":"\#(name)","recordChangeTag":"\#(tag)"}"#
+      #"""
+      "recordName":"S-\#(name)","recordType":"cloudkit.share","forRecord":{"recordName":"\#(name)",\#
+      "recordChangeTag":"\#(tag)"}
+      """#
     let invited = World.participants(World.participant("bob"), World.participant("carol", "READ_ONLY"))
     let made = try await world.modify([World.operation("create", share + "," + invited)])
     return try #require(made.records.first)
@@ -96,7 +99,9 @@ struct ShareAccessTests {
     ("zones/lookup", #"{"zones":[{"zoneName":"NAME","ownerRecordName":"_alice"}]}"#),
     (
       "records/modify",
-      #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"Note","fields":{}}}],ZONE}"#
+      #"""
+      {"operations":[{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"Note","fields":{}}}],ZONE}
+      """#
     ),
     (
       "records/modify",
@@ -104,12 +109,17 @@ struct ShareAccessTests {
     ),
     (
       "records/modify",
-      #"{"operations":[{"operationType":"create","record":{"recordName":"cloudkit.zoneshare","recordType":"cloudkit.share"}}],ZONE}"#
+      #"""
+      {"operations":[{"operationType":"create","record":{"recordName":"cloudkit.zoneshare",\#
+      "recordType":"cloudkit.share"}}],ZONE}
+      """#
     ),
     ("assets/rereference", #"{"assets":[{"recordName":"a","fieldName":"f"}],ZONE}"#),
     (
       "subscriptions/modify",
-      #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"zone",ZONE}}]}"#
+      #"""
+      {"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"zone",ZONE}}]}
+      """#
     ),
     ("zones/modify", #"{"operations":[{"operationType":"delete","zone":{ZONE}}]}"#),
   ]

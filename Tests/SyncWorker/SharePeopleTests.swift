@@ -167,7 +167,9 @@ struct SharePeopleTests {
 
   private func subscribe(_ world: RecordPlaneWorld, _ user: String) async throws {
     let query =
-      #""subscriptionType":"query","query":{"recordType":"Note"},"firesOn":["create","update","delete"],\#(World.zoneID())"#
+      #"""
+      "subscriptionType":"query","query":{"recordType":"Note"},"firesOn":["create","update","delete"],\#(World.zoneID())
+      """#
     for (name, text) in [("q", query), ("z", #""subscriptionType":"zone",\#(World.zoneID())"#)] {
       let reply = try await world.shared(
         "subscriptions/modify",

@@ -20,7 +20,7 @@ struct SharedDatabaseFiringTests {
 
   @Test
   func
-    `a subscriber of the shared database hears of a change in a zone that is shared with them, and of their own only elsewhere`()
+    `a subscriber of the shared database hears of changes in zones shared with them, and not of their own`()
     async throws
   {
     let world = try await RecordPlaneWorld.inMemory()
@@ -63,7 +63,7 @@ struct SharedDatabaseFiringTests {
 
   @Test
   func
-    `a subscription in a shared database takes its user's place among those who are told of every change, and nobody else's`()
+    `a subscription in a shared database takes its user's place among those told of every change, nobody else's`()
     async throws
   {
     let world = try await RecordPlaneWorld.inMemory()

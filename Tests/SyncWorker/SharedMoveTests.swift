@@ -184,7 +184,7 @@ private let graph = ["P", "R", "T"]
 
   @Test
   func
-    `R4 an object that moved out of a participant's sight is gone for them: their late edits and inserts make no second one`()
+    `R4 an object that left a participant's sight is gone for them: late edits and inserts make no second one`()
     async throws
   {
     for change in [rename("P", "late"), objectChange("insert", "Photo", "P", "", #""displayName":"late""#)] {

@@ -49,7 +49,10 @@ extension SharedWorld {
 
   func ownSave(_ changes: String) async throws {
     let transaction =
-      #"{"transactionID":"\#(random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(changes)]}"#
+      #"""
+      {"transactionID":"\#(random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app",\#
+      "changes":[\#(changes)]}
+      """#
     let saved = try await own("POST", "transactions", #"{"transactions":[\#(transaction)]}"#, query: ["wait": "export"])
     try #require(saved.status == 200 && saved.json["event"]?["succeeded"]?.bool == true, "\(saved.text)")
   }

@@ -128,7 +128,10 @@ struct SharedPastTests {
     _ = try await world.shareZone(with: [("bob", "READ_WRITE")])
     let stamp = #"{"timestamp":1,"userRecordName":"_alice"}"#
     let line =
-      #"{"record":{"recordName":"cloudkit.zoneshare","recordType":"Note","fields":{},"created":\#(stamp),"modified":\#(stamp)}}"#
+      #"""
+      {"record":{"recordName":"cloudkit.zoneshare","recordType":"Note","fields":{},"created":\#(stamp),\#
+      "modified":\#(stamp)}}
+      """#
     let refused = try await call(world, "import", query: ["merge": "true"], line)
     #expect(
       refused["serverErrorCode"]?.string == "BAD_REQUEST" && refused["reason"]?.string?.contains("line 1") == true,

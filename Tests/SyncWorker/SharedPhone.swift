@@ -53,7 +53,10 @@ enum SharedChange {
   static func change(
     _ kind: String, _ entity: String, _ id: String, _ attributes: String = "", _ relationships: String = ""
   ) -> String {
-    #"{"changeType":"\#(kind)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},"relationships":{\#(relationships)}}"#
+    #"""
+    {"changeType":"\#(kind)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},\#
+    "relationships":{\#(relationships)}}
+    """#
   }
 
   static func rating(_ id: String, of photo: String) -> String {

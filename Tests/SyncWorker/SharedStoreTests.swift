@@ -13,7 +13,10 @@ import Testing
 private func change(
   _ kind: String, _ entity: String, _ id: String, _ attributes: String = "", _ relationships: String = ""
 ) -> String {
-  #"{"changeType":"\#(kind)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},"relationships":{\#(relationships)}}"#
+  #"""
+  {"changeType":"\#(kind)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},\#
+  "relationships":{\#(relationships)}}
+  """#
 }
 
 private func rating(_ id: String, of photo: String) -> String {
@@ -210,7 +213,7 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
 
   @Test
   func
-    `T-D05 duplicates are merged by the server, with what a writing participant saves and not with what he may only read`()
+    `T-D05 duplicates are merged by the server with what a participant may write, not with what they only read`()
     async throws
   {
     try await with { world in
@@ -362,7 +365,7 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
 
   @Test
   func
-    `T-P09 a participant who does not hear of their departure asks the owner the same again, and learns nothing else of their losses`()
+    `T-P09 a participant who does not hear of their departure asks the owner again, and learns nothing else`()
     async throws
   {
     try await with { world in

@@ -52,6 +52,7 @@ final class SharedWorld: Sendable {
       var away: Set<String> = []
       var hidden: Set<String> = []
       var isListOld = false
+      var isEarlier = false
       var fault: (path: String, owner: String?, kind: Fault, count: Int)?
       var first: (path: String, body: @Sendable () async -> Void)?
       var calls: [String] = []
@@ -74,6 +75,8 @@ final class SharedWorld: Sendable {
     }
     /// The list of owners is what was known before.
     func setListOld(_ isOld: Bool) { state.withLock { $0.isListOld = isOld } }
+    /// Requests lose what releases before `takesParts` neither say nor read: homes and guests see a peer of that time.
+    func setEarlier(_ isEarlier: Bool) { state.withLock { $0.isEarlier = isEarlier } }
     func setAway(_ owners: Set<String>) { state.withLock { $0.away = owners } }
     func answerRecords(_ answer: @escaping @Sendable (DatabaseRequest, [UInt8]) async throws -> String) {
       records.withLock { $0 = answer }
@@ -113,7 +116,12 @@ final class SharedWorld: Sendable {
         throw silence
       }
       do {
-        let decoded = try GuestRequest.decoded(from: request.encoded())
+        var decoded = try GuestRequest.decoded(from: request.encoded())
+        if state.withLock({ $0.isEarlier }) {
+          var plain = decoded.request
+          plain.takesParts = false
+          decoded = GuestRequest(plain, of: decoded.store)
+        }
         let answer: PlaneAnswer
         if decoded.request.plane == .object {
           answer = try await plane.respond(toGuest: decoded, body: body, in: stores[shard], startNext: {})
@@ -350,7 +358,10 @@ final class SharedWorld: Sendable {
   @discardableResult
   func save(_ changes: String, id: String? = nil, waits: Bool = true) async throws -> PlaneReply {
     let transaction =
-      #"{"transactionID":"\#(id ?? random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(changes)]}"#
+      #"""
+      {"transactionID":"\#(id ?? random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app",\#
+      "changes":[\#(changes)]}
+      """#
     return try await send(
       "POST", "transactions", waits ? ["wait": "export"] : [:], #"{"transactions":[\#(transaction)]}"#)
   }

@@ -72,7 +72,10 @@ extension RecordPlaneWorld {
   static func participants(_ list: String...) -> String { #""participants":[\#(list.joined(separator: ","))]"# }
 
   static func participant(_ user: String, _ permission: String = "READ_WRITE", type: String = "USER") -> String {
-    #"{"userIdentity":{"lookupInfo":{"emailAddress":"\#(user)@Example.com"}},"type":"\#(type)","permission":"\#(permission)","acceptanceStatus":"INVITED"}"#
+    #"""
+    {"userIdentity":{"lookupInfo":{"emailAddress":"\#(user)@Example.com"}},"type":"\#(type)",\#
+    "permission":"\#(permission)","acceptanceStatus":"INVITED"}
+    """#
   }
 
   static func note(
@@ -150,7 +153,10 @@ extension JSONValue {
   /// The participants with their acceptance states.
   var people: [String] {
     participants.map {
-      "\($0["userIdentity"]?["userRecordName"]?.string ?? "?") \($0["type"]?.string ?? "") \($0["acceptanceStatus"]?.string ?? "") \($0["permission"]?.string ?? "")"
+      """
+      \($0["userIdentity"]?["userRecordName"]?.string ?? "?") \($0["type"]?.string ?? "") \
+      \($0["acceptanceStatus"]?.string ?? "") \($0["permission"]?.string ?? "")
+      """
     }
   }
   /// Records of a feed's page: names, deletions with a minus sign.

@@ -15,7 +15,10 @@ import Testing
     let flag = createsShortGUID.map { #","createShortGUID":\#($0)"# } ?? ""
     let reply = try await world.post(
       "records/modify",
-      #"{"operations":[{"operationType":"\#(kind)","record":{"recordName":"\#(name)","recordType":"Note","fields":{"title":{"value":"T"},"n":{"value":1}}\#(flag)}}],"zoneID":{"zoneName":"\#(zone)"}}"#
+      #"""
+      {"operations":[{"operationType":"\#(kind)","record":{"recordName":"\#(name)","recordType":"Note",\#
+      "fields":{"title":{"value":"T"},"n":{"value":1}}\#(flag)}}],"zoneID":{"zoneName":"\#(zone)"}}
+      """#
     )
     return try #require(reply.records.first, "\(reply.text)")
   }
@@ -51,7 +54,10 @@ import Testing
     #expect(try await save(world, "create", "other", createsShortGUID: true)["shortGUID"]?.string != shortGUID)
     let refused = try await world.post(
       "records/modify",
-      #"{"operations":[{"operationType":"create","record":{"recordName":"x","recordType":"Note","createShortGUID":"yes"}}],"zoneID":"Trips"}"#
+      #"""
+      {"operations":[{"operationType":"create","record":{"recordName":"x","recordType":"Note",\#
+      "createShortGUID":"yes"}}],"zoneID":"Trips"}
+      """#
     )
     #expect(refused.records[0].reason == "createShortGUID must be true or false")
   }
@@ -60,7 +66,10 @@ import Testing
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     let body =
-      #"{"operations":[{"operationType":"create","record":{"recordName":"a","recordType":"Note","createShortGUID":true}}],"zoneID":"Trips"}"#
+      #"""
+      {"operations":[{"operationType":"create","record":{"recordName":"a","recordType":"Note",\#
+      "createShortGUID":true}}],"zoneID":"Trips"}
+      """#
     let first = try await world.send(world.request("records/modify", requestID: "_alice:R"), body)
     #expect(first.records[0]["shortGUID"] != nil)
     #expect(try await world.send(world.request("records/modify", requestID: "_alice:R"), body).text == first.text)
@@ -75,9 +84,12 @@ import Testing
     #expect(results[0].isNull)
     #expect(
       results[1].text
-        == #"{"containerIdentifier":"iCloud.org.example.notes","environment":"development","databaseScope":"PRIVATE","#
-        + #""zoneID":{"zoneName":"Trips","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"},"rootRecordName":"root","#
-        + #""ownerIdentity":{"userRecordName":"_alice"},"participantType":"OWNER","participantStatus":"ACCEPTED","participantPermission":"READ_WRITE","potentialMatchList":[]}"#
+        == #"""
+        {"containerIdentifier":"iCloud.org.example.notes","environment":"development","databaseScope":"PRIVATE",\#
+        "zoneID":{"zoneName":"Trips","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"},\#
+        "rootRecordName":"root","ownerIdentity":{"userRecordName":"_alice"},"participantType":"OWNER",\#
+        "participantStatus":"ACCEPTED","participantPermission":"READ_WRITE","potentialMatchList":[]}
+        """#
     )
     #expect(try await resolve(world, [shortGUID], fetches: true)[0]["rootRecord"]?.text == saved.text)
     #expect(

@@ -21,11 +21,15 @@ struct SubscriptionEndpointTests {
       try await world.makeZone()
       let made = try await world.post(
         "subscriptions/modify",
-        #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"z","subscriptionType":"zone","zoneID":{"zoneName":"Trips"}}},"#
-          + #"{"operationType":"create","subscription":{"subscriptionType":"database"}},"#
-          + #"{"operationType":"create","subscription":{"subscriptionID":"q","subscriptionType":"query","query":{"recordType":"Note"},"firesOn":["create"]}},"#
-          + #"{"operationType":"create","subscription":{"subscriptionID":"bad","subscriptionType":"query"}},"#
-          + #"{"operationType":"delete","subscription":{"subscriptionID":"none"}},{"operationType":"update","subscription":{"subscriptionID":"nil","subscriptionType":"database"}}]}"#
+        #"""
+        {"operations":[{"operationType":"create","subscription":{"subscriptionID":"z","subscriptionType":"zone",\#
+        "zoneID":{"zoneName":"Trips"}}},{"operationType":"create","subscription":{"subscriptionType":"database"}},\#
+        {"operationType":"create","subscription":{"subscriptionID":"q","subscriptionType":"query",\#
+        "query":{"recordType":"Note"},"firesOn":["create"]}},{"operationType":"create",\#
+        "subscription":{"subscriptionID":"bad","subscriptionType":"query"}},{"operationType":"delete",\#
+        "subscription":{"subscriptionID":"none"}},{"operationType":"update","subscription":{"subscriptionID":"nil",\#
+        "subscriptionType":"database"}}]}
+        """#
       )
       #expect(made.status == 200)
       let items = try #require(made.json["subscriptions"]?.elements)
@@ -38,7 +42,10 @@ struct SubscriptionEndpointTests {
       for item in items { #expect(item["uuid"] == nil) }
       #expect(
         items[0].text
-          == #"{"subscriptionID":"z","subscriptionType":"zone","zoneID":{"zoneName":"Trips","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"},"firesOnce":false}"#
+          == #"""
+          {"subscriptionID":"z","subscriptionType":"zone","zoneID":{"zoneName":"Trips","ownerRecordName":"_alice",\#
+          "zoneType":"REGULAR_CUSTOM_ZONE"},"firesOnce":false}
+          """#
       )
 
       for (method, body) in [("GET", ""), ("POST", "{}")] {
@@ -84,7 +91,10 @@ struct SubscriptionEndpointTests {
   @Test func `a request that arrives twice is answered alike and done once`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     let body =
-      #"{"operations":[{"operationType":"create","subscription":{"subscriptionType":"database"}},{"operationType":"create","subscription":{}}]}"#
+      #"""
+      {"operations":[{"operationType":"create","subscription":{"subscriptionType":"database"}},\#
+      {"operationType":"create","subscription":{}}]}
+      """#
     let first = try await world.send(world.request("subscriptions/modify", requestID: "client:1"), body)
     let identifier = first.json["subscriptions"]?.elements.first?["subscriptionID"]?.string ?? ""
     #expect(try await world.send(world.request("subscriptions/modify", requestID: "client:1"), body).text == first.text)

@@ -81,16 +81,21 @@ struct SubscriptionFiringTests {
     let world = try await world()
     try await world.subscribe("zone", #""subscriptionType":"zone","zoneID":"Trips""#)
     try await world.subscribe("all", #""subscriptionType":"database""#)
+    let creations = (0..<5).map {
+      #"{"operationType":"create","record":{"recordType":"Note","recordName":"n\#($0)"}}"#
+    }
     _ = try await world.post(
       "records/modify",
-      #"{"operations":[\#((0..<5).map { #"{"operationType":"create","record":{"recordType":"Note","recordName":"n\#($0)"}}"# }.joined(separator: ","))],"zoneID":{"zoneName":"Trips"}}"#
-    )
+      #"{"operations":[\#(creations.joined(separator: ","))],"zoneID":{"zoneName":"Trips"}}"#)
     #expect(try world.told() == ["_alice zone: fet Trips", "_alice all: met Trips"])
     try await save(world, "a", done: 1, zone: "_defaultZone")
     #expect(try world.told() == ["_alice all: met _defaultZone"])
     _ = try await world.post(
       "zones/modify",
-      #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"New"}}},{"operationType":"delete","zone":{"zoneID":{"zoneName":"Trips"}}}]}"#
+      #"""
+      {"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"New"}}},{"operationType":"delete",\#
+      "zone":{"zoneID":{"zoneName":"Trips"}}}]}
+      """#
     )
     #expect(try world.told() == ["_alice all: met New", "_alice zone: fet Trips", "_alice all: met Trips"])
   }
@@ -125,7 +130,11 @@ struct SubscriptionFiringTests {
     _ = try await world.operate("update", "a", tag: "zz")
     _ = try await world.post(
       "records/modify",
-      #"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"b"}},{"operationType":"create","record":{"recordType":"Note","recordName":"a"}}],"zoneID":{"zoneName":"Trips"},"atomic":true}"#
+      #"""
+      {"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"b"}},\#
+      {"operationType":"create","record":{"recordType":"Note","recordName":"a"}}],"zoneID":{"zoneName":"Trips"},\#
+      "atomic":true}
+      """#
     )
     #expect(try world.told() == [])
   }
@@ -146,7 +155,10 @@ struct SubscriptionFiringTests {
     try await world.subscribeToNotes("notes", more: #","zoneWide":true"#)
     _ = world.changes.take()
     let body =
-      #"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a"}}],"zoneID":{"zoneName":"Trips"}}"#
+      #"""
+      {"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a"}}],\#
+      "zoneID":{"zoneName":"Trips"}}
+      """#
     _ = try await world.post("records/modify", body, query: ["clientId": "C1"])
     #expect(world.changes.takeNotifications().map(\.originDevice) == ["C1", "C1"])
     let change = try #require(world.changes.take().first)
@@ -260,7 +272,10 @@ struct SubscriptionFiringTests {
     let names = (0..<32).map { #""f\#($0)""# }.joined(separator: ",")
     let sent = String(repeating: #"\u0001"#, count: 4000)
     let info =
-      #""alertBody":"\#(String(repeating: "x", count: 7000))","alertLocalizationArgs":[\#(names)],"additionalFields":[\#(names)]"#
+      #"""
+      "alertBody":"\#(String(repeating: "x", count: 7000))","alertLocalizationArgs":[\#(names)],\#
+      "additionalFields":[\#(names)]
+      """#
     try await world.subscribeToNotes("large", more: #","zoneWide":true,"notificationInfo":{\#(info)}"#)
     let fields = (0..<32).map { #""f\#($0)":{"value":"\#($0 == 3 ? sent : "y")"}"# }.joined(separator: ",")
     let reply = try await world.operate("create", String(repeating: "n", count: 255), fields: "{\(fields)}")
@@ -284,10 +299,12 @@ struct SubscriptionFiringTests {
       try await world.subscribe("zone once", #""subscriptionType":"zone","zoneID":"Trips","firesOnce":true"#)
       try await world.subscribeToNotes("always", more: #","zoneWide":true"#)
       let requests = (0..<40).map { number in
-        (
+        let creations = (0..<3).map {
+          #"{"operationType":"create","record":{"recordType":"Note","recordName":"n\#(number)-\#($0)"}}"#
+        }
+        return (
           world.request("records/modify"),
-          #"{"operations":[\#((0..<3).map { #"{"operationType":"create","record":{"recordType":"Note","recordName":"n\#(number)-\#($0)"}}"# }.joined(separator: ","))],"#
-            + #""zoneID":{"zoneName":"Trips"}}"#
+          #"{"operations":[\#(creations.joined(separator: ","))],"zoneID":{"zoneName":"Trips"}}"#
         )
       }
       let plane = world.plane
@@ -326,64 +343,5 @@ struct SubscriptionFiringTests {
     #expect(try world.told() == ["_alice once: qry a create"])
     _ = try await world.operate("create", "b")
     #expect(try world.told() == [])
-  }
-
-  // MARK: The object plane
-
-  @Test(arguments: StoreKind.allCases) func `an export fires, too, and its store is the originator`(_ kind: StoreKind)
-    async throws
-  {
-    try await ObjectPlaneWorld.with(kind) { world in
-      try await world.setUp("phone")
-      let records = RecordPlaneWorld(world.store, container: ObjectPlaneWorld.container.rawValue)
-      let subscribe = records.request("subscriptions/modify")
-      let body =
-        #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"photos","subscriptionType":"query","query":{"recordType":"CD_Photo"},"#
-        + #""firesOn":["create","delete"],"zoneWide":true,"notificationInfo":{"additionalFields":["CD_displayName"]}}},"#
-        + #"{"operationType":"create","subscription":{"subscriptionID":"all","subscriptionType":"database"}}]}"#
-      _ = try await world.records.respond(to: subscribe, body: Array(body.utf8), in: world.store, startNext: {})
-      _ = world.changes.take()
-      _ = world.changes.takeNotifications()
-      try await world.withExports {
-        // An export is told of by the loop that follows it, as soon as that runs.
-        var told: [SubscriptionNotification] = []
-        var number = 0
-        while told.isEmpty, number < 100 {
-          number += 1
-          let photo =
-            #"{"changeType":"insert","entity":"Photo","objectID":"P\#(number)","attributes":{"displayName":"Dunes"},"relationships":{}}"#
-          let reply = try await world.save("phone", photo, query: ["wait": "export"])
-          try #require(reply.status == 200, "\(reply.text)")
-          told = try await Self.notifications(2, world)
-        }
-        let lines = try told.map { try $0.line }
-        #expect(lines.first?.hasPrefix("_alice photos: qry P") == true)
-        #expect(lines.first?.hasSuffix(" create") == true)
-        #expect(lines.dropFirst().first == "_alice all: met com.apple.coredata.cloudkit.zone")
-        #expect(told.allSatisfy { $0.originDevice == "phone" })
-        #expect(
-          told.first.map { String(decoding: $0.json, as: UTF8.self).contains(#""af":{"CD_displayName":"Dunes"}"#) }
-            == true)
-        #expect(world.changes.take().last?.hasSubscriptions == true)
-        _ = try await world.save(
-          "phone", #"{"changeType":"delete","entity":"Photo","objectID":"P\#(number)"}"#, query: ["wait": "export"])
-        var deleted: [String] = []
-        for _ in 0..<50 where !deleted.contains("_alice photos: qry P\(number) delete") {
-          deleted += try await Self.notifications(1, world).map { try $0.line }
-        }
-        #expect(deleted.contains("_alice photos: qry P\(number) delete"))
-      }
-    }
-  }
-
-  /// Notifications, once there are `count`: exports are told of by a task of their own, after the answer.
-  private static func notifications(_ count: Int, _ world: ObjectPlaneWorld) async throws -> [SubscriptionNotification]
-  {
-    var told: [SubscriptionNotification] = []
-    for _ in 0..<100 where told.count < count {
-      try await Task.sleep(for: .milliseconds(1))
-      told += world.changes.takeNotifications()
-    }
-    return told
   }
 }

@@ -163,7 +163,10 @@ struct SubscriptionOracleTests {
       let watched = number(2) == 0 ? nil : zone
       subject = .query(type: type, test: test, zone: watched, events: events)
       text =
-        #""subscriptionType":"query","query":{"recordType":"\#(type)","filterBy":[\#(test?.filter ?? "")]},"firesOn":[\#(events.sorted().map { #""\#($0)""# }.joined(separator: ","))],"#
+        #"""
+        "subscriptionType":"query","query":{"recordType":"\#(type)","filterBy":[\#(test?.filter ?? "")]},\#
+        "firesOn":[\#(events.sorted().map { #""\#($0)""# }.joined(separator: ","))],
+        """#
       text += watched.map { #""zoneID":"\#($0)""# } ?? #""zoneWide":true"#
     }
     let reply = try await world.subscribe(identifier, #"\#(text),"firesOnce":\#(isOnce)"#)
@@ -184,7 +187,10 @@ struct SubscriptionOracleTests {
     let isDeletion = naive.zones[zone] != nil
     _ = try await world.post(
       "zones/modify",
-      #"{"operations":[{"operationType":"\#(isDeletion ? "delete" : "create")","zone":{"zoneID":{"zoneName":"\#(zone)"}}}]}"#
+      #"""
+      {"operations":[{"operationType":"\#(isDeletion ? "delete" : "create")",\#
+      "zone":{"zoneID":{"zoneName":"\#(zone)"}}}]}
+      """#
     )
     naive.zones[zone] = isDeletion ? nil : [:]
     return naive.zoneChanged(zone, isDeleted: isDeletion)
@@ -206,7 +212,10 @@ struct SubscriptionOracleTests {
       let field = value == 4 ? "null" : #"{"value":\#(value),"type":"INT64"}"#
       let kind = ["forceUpdate", "forceReplace", "create", "forceDelete"][number(4)]
       operations.append(
-        #"{"operationType":"\#(kind)","record":{"recordName":"\#(name)","recordType":"\#(type)"\#(kind == "forceDelete" ? "" : #","fields":{"number":\#(field)}"#)}}"#
+        #"""
+        {"operationType":"\#(kind)","record":{"recordName":"\#(name)",\#
+        "recordType":"\#(type)"\#(kind == "forceDelete" ? "" : #","fields":{"number":\#(field)}"#)}}
+        """#
       )
       switch kind {
       case "create" where before[name] != nil: continue

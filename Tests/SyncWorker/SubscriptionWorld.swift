@@ -14,7 +14,9 @@ extension RecordPlaneWorld {
   ) async throws -> PlaneReply {
     try await post(
       "subscriptions/modify",
-      #"{"operations":[{"operationType":"\#(operation)","subscription":{"subscriptionID":"\#(identifier)",\#(text)}}]}"#,
+      #"""
+      {"operations":[{"operationType":"\#(operation)","subscription":{"subscriptionID":"\#(identifier)",\#(text)}}]}
+      """#,
       user: user,
       scope: scope)
   }

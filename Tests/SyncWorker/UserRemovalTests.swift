@@ -78,7 +78,10 @@ struct UserRemovalTests {
   {
     let world = try await Self.world()
     let subscription =
-      #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"zone","zoneID":{"zoneName":"Trips"}}}]}"#
+      #"""
+      {"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"zone",\#
+      "zoneID":{"zoneName":"Trips"}}}]}
+      """#
     #expect(try await world.post("subscriptions/modify", subscription).status == 200)
     _ = world.changes.take()
     let removal = UserRemoval(context: world.plane.context.commits, user: "_alice")

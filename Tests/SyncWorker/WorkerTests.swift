@@ -13,7 +13,8 @@ import WebServices
 @testable import WorkerHost
 @testable import ZoneCommit
 
-/// A worker with its neighbours on a bus in memory: a share service that gives it all shards, a gateway that asks, a notifier that listens.
+/// A worker with its neighbours on a bus in memory: a share service that gives it all shards, a gateway that asks, a
+/// notifier that listens.
 private final class WorkerNeighbourhood: Sendable {
   let network = InMemoryNetwork(time: .stepped)
   let store: InMemoryRecordStore
@@ -133,7 +134,10 @@ private final class WorkerNeighbourhood: Sendable {
 
 @Suite struct `The worker on the bus` {
   private static let save =
-    #"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a","fields":{"n":{"value":1}}}}]}"#
+    #"""
+    {"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a",\#
+    "fields":{"n":{"value":1}}}}]}
+    """#
 
   @Test func `a save comes over the bus, is stored and pushed to the notifier`() async throws {
     let world = try await WorkerNeighbourhood()
@@ -150,7 +154,7 @@ private final class WorkerNeighbourhood: Sendable {
 
   @Test
   func
-    `a user's requests wait in one line, whichever database they are of, and requests without a user have one together`()
+    `a user's requests wait in one line, whatever their database, and requests without a user have one together`()
     async throws
   {
     let world = try await WorkerNeighbourhood()
@@ -224,7 +228,9 @@ private final class WorkerNeighbourhood: Sendable {
     }
     _ = try await world.ask(
       "subscriptions/modify",
-      #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"database"}}]}"#
+      #"""
+      {"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"database"}}]}
+      """#
     )
     let token = try #require(try await world.ask("changes/database", "{}").1["syncToken"]?.string)
     func reset(_ generation: Int64) async throws {
@@ -335,17 +341,24 @@ private final class WorkerNeighbourhood: Sendable {
       WorkerReport(subject: "zones"), body: [], to: .peer("worker-1"), within: .seconds(5))
     #expect(
       String(decoding: zones.body, as: UTF8.self)
-        == #"{"zones":[{"container":"iCloud.org.example.notes","environment":"development","owner":"_alice","zone":"_defaultZone","sequence":2,"deleted":false}]}"#
+        == #"""
+        {"zones":[{"container":"iCloud.org.example.notes","environment":"development","owner":"_alice",\#
+        "zone":"_defaultZone","sequence":2,"deleted":false}]}
+        """#
     )
     let subscription =
-      #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"database"}}]}"#
+      #"""
+      {"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"database"}}]}
+      """#
     _ = try await world.ask("subscriptions/modify", subscription)
     let subscriptions = try await world.share.call(
       WorkerReport(subject: "subscriptions"), body: [], to: .peer("worker-1"), within: .seconds(5))
     #expect(
       String(decoding: subscriptions.body, as: UTF8.self)
-        == #"{"subscriptions":[{"container":"iCloud.org.example.notes","environment":"development","owner":"_alice","scope":"private","#
-        + #""user":"_alice","subscription":"s","type":"database","firesOnce":false}]}"#)
+        == #"""
+        {"subscriptions":[{"container":"iCloud.org.example.notes","environment":"development","owner":"_alice",\#
+        "scope":"private","user":"_alice","subscription":"s","type":"database","firesOnce":false}]}
+        """#)
     for subject in ["stores", "events", "quarantine"] {
       let list = try await world.share.call(
         WorkerReport(subject: subject), body: [], to: .peer("worker-1"), within: .seconds(5))

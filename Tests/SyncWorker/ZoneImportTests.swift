@@ -24,7 +24,10 @@ func `an import that does not fit is refused naming the line, and nothing of it 
       "A", #"{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"T"}}"#,
       query: ["wait": "export"])
     func line(_ name: String, _ fields: String = "{}", type: String = "CD_Tag", more: String = "") -> String {
-      #"{"record":{"recordName":"\#(name)","recordType":"\#(type)","fields":\#(fields),"created":{"timestamp":1,"userRecordName":"_a"},"modified":{"timestamp":1,"userRecordName":"_a"}\#(more)}}"#
+      #"""
+      {"record":{"recordName":"\#(name)","recordType":"\#(type)","fields":\#(fields),"created":{"timestamp":1,\#
+      "userRecordName":"_a"},"modified":{"timestamp":1,"userRecordName":"_a"}\#(more)}}
+      """#
     }
     func send(
       _ body: String, _ query: [String: String] = ["merge": "true"], environment: Environment = .development,
@@ -92,7 +95,11 @@ func `an import that does not fit is refused naming the line, and nothing of it 
     let user = AssetUser(container: ObjectPlaneWorld.container, environment: .development, userRecordName: "_alice")
     let receipt = AssetReceipt(asset: asset, expiry: .max).text(for: user, signedWith: Array("signing key".utf8))
     let line =
-      #"{"record":{"recordName":"N","recordType":"File","fields":{"x":{"type":"ASSETID","value":{"receipt":"\#(receipt)"}}},"created":{"timestamp":1,"userRecordName":"_a"},"modified":{"timestamp":1,"userRecordName":"_a"}}}"#
+      #"""
+      {"record":{"recordName":"N","recordType":"File","fields":{"x":{"type":"ASSETID",\#
+      "value":{"receipt":"\#(receipt)"}}},"created":{"timestamp":1,"userRecordName":"_a"},"modified":{"timestamp":1,\#
+      "userRecordName":"_a"}}}
+      """#
     #expect(try await world.zone("POST", "import", Array(line.utf8), as: .owner).status == 200)
     #expect(try await world.store.read { try $0.asset(withHash: asset.hash) }?.useCount == 1)
     #expect(try await world.zone("POST", "assets", Array(#"{"assets":[{"sha256":"x","size":3}]}"#.utf8)).status == 400)

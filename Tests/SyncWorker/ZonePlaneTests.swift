@@ -102,7 +102,12 @@ extension ObjectPlaneWorld {
 }
 
 private let graph =
-  #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes","views":3,"ratio":0.1,"taken":"2026-01-01T00:00:00.001Z"},"relationships":{"tags":["T","U"],"ratings":["R"],"photoData":"D"}},{"changeType":"insert","entity":"PhotoData","objectID":"D","attributes":{"data":"AAEC"}},{"changeType":"insert","entity":"Rating","objectID":"R","attributes":{"value":5}},"#
+  #"""
+  {"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes","views":3,"ratio":0.1,\#
+  "taken":"2026-01-01T00:00:00.001Z"},"relationships":{"tags":["T","U"],"ratings":["R"],"photoData":"D"}},\#
+  {"changeType":"insert","entity":"PhotoData","objectID":"D","attributes":{"data":"AAEC"}},{"changeType":"insert",\#
+  "entity":"Rating","objectID":"R","attributes":{"value":5}},
+  """#
   + insertTag("T") + "," + insertTag("U")
 
 // MARK: Restore
@@ -119,10 +124,18 @@ func `T-X03 a zone is restored to an earlier sequence, and every client gets the
     let (wanted, sequence) = (reader.graph, try await world.zoneSequence())
     let before = try await world.exported()
     for change in [
-      #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"renamed"},"relationships":{"tags":{"remove":["T"]},"photoData":null}}"#,
-      #"{"changeType":"delete","entity":"Rating","objectID":"R"},{"changeType":"delete","entity":"Tag","objectID":"U"}"#,
+      #"""
+      {"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"renamed"},\#
+      "relationships":{"tags":{"remove":["T"]},"photoData":null}}
+      """#,
+      #"""
+      {"changeType":"delete","entity":"Rating","objectID":"R"},{"changeType":"delete","entity":"Tag","objectID":"U"}
+      """#,
       insertTag("new"),
-      #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"again"},"relationships":{"tags":{"add":["new"]}}}"#,
+      #"""
+      {"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"again"},\#
+      "relationships":{"tags":{"add":["new"]}}}
+      """#,
     ] {
       try await world.save("A", change, query: ["wait": "export"])
     }
@@ -160,6 +173,7 @@ func `T-X03 a zone is restored to an earlier sequence, and every client gets the
         "A", (start..<start + 250).map { insertTag("T\($0)") }.joined(separator: ","), query: ["wait": "export"])
     }
     let date = world.clock.now
+    let before = try await world.exported()
     world.clock.advance(by: 1000)
     for start in stride(from: 0, to: 1000, by: 250) {
       let changes = (start..<start + 250).map {
@@ -167,6 +181,9 @@ func `T-X03 a zone is restored to an earlier sequence, and every client gets the
       }
       try await world.save("A", changes.joined(separator: ","), query: ["wait": "export"])
     }
+    #expect(try await world.exported(["date": MirrorDate.text(date)]) == before, "an export takes a date, too")
+    let both = ["date": MirrorDate.text(date), "sequence": "1"]
+    for query in [both, ["date": "soon"]] { #expect(try await world.zone("GET", "export", query: query).status == 400) }
     let first = try await world.zone(
       "POST", "restore", Array(#"{"date":"\#(MirrorDate.text(date))"}"#.utf8), as: .owner)
     let answer = try JSONValue(parsing: first.bytes)
@@ -175,7 +192,10 @@ func `T-X03 a zone is restored to an earlier sequence, and every client gets the
       "A", #"{"changeType":"update","entity":"Tag","objectID":"T0","attributes":{"name":"meanwhile"}}"#,
       query: ["wait": "export"])
     let rest = try await world.restore(
-      #""sequence":\#(answer["sequence"]?.int64 ?? 0),"through":\#(answer["through"]?.int64 ?? 0),"after":\#(answer["after"]?.int64 ?? 0)"#
+      #"""
+      "sequence":\#(answer["sequence"]?.int64 ?? 0),"through":\#(answer["through"]?.int64 ?? 0),\#
+      "after":\#(answer["after"]?.int64 ?? 0)
+      """#
     )
     #expect(rest == (600, 0))
     let names = try await world.liveRecords().map { ($0.recordName, $0.fields.string("CD_name")) }
@@ -316,7 +336,10 @@ func `T-X04 a zone that is exported and imported elsewhere has the same names, r
       query["sequence"] = (lines.last?["sequence"]?.int64).map(String.init)
       try await world.save(
         "A",
-        #"{"changeType":"update","entity":"Tag","objectID":"T\#(399 - step)","attributes":{"name":"late"}},{"changeType":"delete","entity":"Tag","objectID":"T\#(380 - step)"},\#(insertTag("T3\(step)x"))"#,
+        #"""
+        {"changeType":"update","entity":"Tag","objectID":"T\#(399 - step)","attributes":{"name":"late"}},\#
+        {"changeType":"delete","entity":"Tag","objectID":"T\#(380 - step)"},\#(insertTag("T3\(step)x"))
+        """#,
         query: ["wait": "export"])
     }
     let told = lines.filter { $0["record"] != nil }.map { line in

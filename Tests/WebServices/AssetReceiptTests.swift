@@ -104,7 +104,10 @@ import WebServices
 
   static func operation(_ fields: String, kind: String = "forceUpdate") throws -> RecordOperation {
     let body =
-      #"{"operations":[{"operationType":"\#(kind)","record":{"recordName":"a","recordType":"Note","fields":{\#(fields)}}}]}"#
+      #"""
+      {"operations":[{"operationType":"\#(kind)","record":{"recordName":"a","recordType":"Note",\#
+      "fields":{\#(fields)}}}]}
+      """#
     let json = try JSONValue(parsing: Array(body.utf8))
     return try ModifyRecordsRequest(json, zone: zone, schema: SchemaIndex(Schema()), assets: reader) { "new" }
       .operations[0]
@@ -163,7 +166,10 @@ import WebServices
       "f": .asset(Self.first), "l": .list(element: .asset, [.asset(Self.first), .asset(Self.second)]),
     ]
     let sent =
-      #""f":{"value":\#(Self.shown(Self.first))},"l":{"value":[\#(Self.shown(Self.second)),\#(Self.receipt(Self.first))],"type":"ASSETID_LIST"}"#
+      #"""
+      "f":{"value":\#(Self.shown(Self.first))},"l":{"value":[\#(Self.shown(Self.second)),\#
+      \#(Self.receipt(Self.first))],"type":"ASSETID_LIST"}
+      """#
     #expect(
       try Self.outcome(Self.operation(sent, kind: kind), on: present)
         == .success(["f": .asset(Self.first), "l": .list(element: .asset, [.asset(Self.second), .asset(Self.first)])]))

@@ -12,7 +12,10 @@ struct RulesDocumentTests {
 
   @Test func `a document is read, written and read again as the same rules`() throws {
     let rules = try Self.read(
-      #"{"unique":[{"entity":"Tag","attributes":["name"],"policy":"merge-lowest-uuid"},{"entity":"Photo","attributes":["b","a"],"scope":"zone","policy":"reject"}]}"#
+      #"""
+      {"unique":[{"entity":"Tag","attributes":["name"],"policy":"merge-lowest-uuid"},{"entity":"Photo",\#
+      "attributes":["b","a"],"scope":"zone","policy":"reject"}]}
+      """#
     )
     #expect(rules.unique.map(\.text) == ["Tag(name)", "Photo(b, a)"])
     #expect(rules.unique.map(\.policy) == [.mergeLowestUUID, .reject])

@@ -75,6 +75,8 @@ extension ServerError {
     case giveUpLease
     /// Imports from the beginning.
     case importAnew
+    /// Sends what the server may have lost, and imports from the beginning: it was restored from a backup.
+    case restore
     /// Sets the store up and sends the same again.
     case setUpAgain
     /// Nothing: the request itself is wrong.
@@ -85,6 +87,7 @@ extension ServerError {
     switch status {
     case 421, 401: .signIn
     case 408, 429, 500...599: .tryAgain(after: retryAfter)
+    case 410 where (recovery ?? 0) & Self.everyObject != 0: .restore
     case 410: .importAnew
     case 409 where schemaGap != nil: .waitForModel
     case 409 where cocoaErrorCode == Self.unrecoverable: .giveUpLease
@@ -96,6 +99,8 @@ extension ServerError {
   /// Numbers of `cocoaErrorCode`.
   public static let accountChanged = 134_405
   public static let unrecoverable = 134_410
+  /// The step of `recovery` that looks over every object (P6).
+  private static let everyObject = 256
 
   /// The reason names a place within the request's body.
   private var isAboutContent: Bool { reason.hasPrefix("transactions[") }

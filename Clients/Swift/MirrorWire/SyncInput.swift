@@ -49,6 +49,8 @@ public enum SyncAnswer: Hashable, Sendable {
   case setAside(hasMore: Bool)
   case imported(hasMore: Bool, isCaughtUp: Bool)
   case reset
+  /// The saves that the server may have lost wait again.
+  case restored
   /// There was nothing to do, or a waiting import was ended.
   case nothing
   case failed(SyncFailure)
@@ -80,6 +82,8 @@ public enum SyncOutput: Hashable, Sendable {
   case setAside(ServerError)
   /// Begins a second copy that is imported from the beginning (K13).
   case reset
+  /// Puts the saves of the last time back into the outbox.
+  case restore
   case abandonReset
   case openPings
   /// Gives `timer` with this number later. A wait replaces the one before.

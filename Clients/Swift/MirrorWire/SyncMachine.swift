@@ -3,7 +3,7 @@
 /// The mirroring of one store: a value that inputs change.
 public struct SyncMachine: Hashable, Sendable {
   /// What is under way; there is one request at a time (K2).
-  enum Work: Hashable, Sendable { case setUp, export, setAside, importPage(waits: Bool), reset }
+  enum Work: Hashable, Sendable { case setUp, export, setAside, importPage(waits: Bool), reset, restore }
 
   /// Why nothing is sent until a wait is over, or until somebody acts.
   private struct Block: Hashable, Sendable {
@@ -23,6 +23,8 @@ public struct SyncMachine: Hashable, Sendable {
   private var isImportWanted = false
   private var isImportNext = false
   private var isResetWanted = false
+  /// Saves that a restored server may have lost wait: they go before anything is imported.
+  private var isRestoring = false
   private var resetCount = 0
   private var block: Block?
   private var timer = 0
@@ -162,6 +164,8 @@ public struct SyncMachine: Hashable, Sendable {
       if !hasMore { endImport(nil, &outputs) }
     // The first page of the second copy comes next.
     case (.reset, _): isImportWanted = true
+    case (.restore, _):
+      (isRestoring, hasPending, hasUnknownFate, isResetWanted) = (true, true, true, true)
     case (.export, _):
       endExport(hasMore: false)
       outputs.append(.emit(.ended(.export, nil)))
@@ -172,8 +176,9 @@ public struct SyncMachine: Hashable, Sendable {
   }
 
   private mutating func endExport(hasMore: Bool) {
+    isRestoring = isRestoring && hasMore
     hasPending = hasMore
-    hasUnknownFate = false
+    hasUnknownFate = isRestoring
   }
 
   /// What was cancelled is begun again when its time comes; something sent keeps its unknown fate.
@@ -184,7 +189,7 @@ public struct SyncMachine: Hashable, Sendable {
     case .importPage(let waits):
       if !waits { isImportWanted = true }
       endImport(.cancelled, &outputs)
-    case .setAside, .reset: isImportWanted = true
+    case .setAside, .reset, .restore: isImportWanted = true
     }
   }
 
@@ -201,7 +206,7 @@ public struct SyncMachine: Hashable, Sendable {
     case .importPage:
       endImport(failure, &outputs)
       isImportWanted = true
-    case .setAside, .reset: break
+    case .setAside, .reset, .restore: break
     }
     switch failure {
     case .transport: wait(.offline, &outputs)
@@ -217,7 +222,7 @@ public struct SyncMachine: Hashable, Sendable {
     case _ where error.cocoaErrorCode == ServerError.accountChanged: block = Block(idle: .signedOut)
     case .tryAgain(let seconds):
       // A gateway that refuses for the load has not passed the request on.
-      if ended == .export, error.status == 429 { hasUnknownFate = false }
+      if ended == .export, error.status == 429 { hasUnknownFate = isRestoring }
       wait(.throttled, after: seconds, &outputs)
     case .signIn: block = Block(idle: .signedOut)
     case .waitForModel:
@@ -227,6 +232,13 @@ public struct SyncMachine: Hashable, Sendable {
     case .giveUpLease:
       isSetUp = false
       wait(.leaseLost, after: error.retryAfter, &outputs)
+    // A save that was based on an earlier state waits a moment for the next look at all saves.
+    case .restore where isRestoring:
+      isRestoring = false
+      wait(.failed, &outputs)
+    case .restore where ended == .export || ended == .importPage(waits: false) || ended == .importPage(waits: true):
+      work = .restore
+      outputs.append(.restore)
     case .importAnew where ended == .importPage(waits: false) || ended == .importPage(waits: true):
       guard resetCount < Self.resetLimit else { return giveResetUp(&outputs) }
       resetCount += 1

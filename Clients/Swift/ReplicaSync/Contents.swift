@@ -33,7 +33,11 @@ struct Contents: Sendable {
 
   /// Sends a content, and keeps its receipt. The receipt is good for any object of this user.
   func upload(_ content: Content) async throws {
-    guard let path = content.path else { throw SyncFailure.damaged("a content that is to be sent is not here") }
+    // The save that names it is set aside, and the others go on.
+    guard let path = content.path else {
+      throw SyncFailure.server(
+        ServerError(status: 404, serverErrorCode: "", reason: "a content that is to be sent is not here"))
+    }
     let token = UploadRequest.Token(
       recordType: "CD_Content", recordName: content.checksum, fieldName: "CD_content_ckAsset")
     let places: UploadAnswer = try await plane.record("assets/upload", UploadRequest(tokens: [token]))

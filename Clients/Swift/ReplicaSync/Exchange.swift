@@ -95,6 +95,14 @@ struct Exchange: Sendable {
     return ExchangeResult(answer: .isSetUp)
   }
 
+  /// Prolongs the lease when half of it is over.
+  private func prolongLease(_ position: MirrorPosition) async throws {
+    guard let lease = options.lease, let until = position.leaseUntil,
+      until.timeIntervalSince(surroundings.now()) < Double(lease) / 2
+    else { return }
+    _ = try await setUp()
+  }
+
   /// The record name of the user who is signed in.
   private func user() async throws -> String {
     if let name = plane.account.userRecordName { return name }
@@ -123,20 +131,20 @@ struct Exchange: Sendable {
       throw SyncFailure.transport("the server does not take the receipts of contents any more")
     }
     try await store.acknowledge(batch, historyToken: answer.historyToken)
-    let counts = batch.counts
     return ExchangeResult(
-      answer: .exported(hasMore: try await hasMore()), savedCount: counts.saved, deletedCount: counts.deleted)
+      answer: .exported(hasMore: try await hasMore()), savedCount: batch.savedCount, deletedCount: batch.deletedCount)
   }
 
   /// Sets the refused save aside, or makes the batch smaller.
   func setAside(_ error: ServerError) async throws -> ExchangeResult {
     guard let batch = try await nextBatch() else { return ExchangeResult(answer: .nothing) }
     var result = ExchangeResult(answer: .nothing)
-    if let rejected = try await store.refuse(batch, at: error.refusedTransaction, error: error) {
-      result.errors = rejected.objects.map { MirrorEvent.ObjectError(object: $0, error: error) }
+    for rejected in try await store.refuse(batch, at: error.refusedTransaction, error: error) {
+      result.errors += rejected.objects.map { MirrorEvent.ObjectError(object: $0, error: error) }
       switch await options.hooks.saveRejected?(rejected) ?? .revert {
-      // The saves wait among the rejected, and their objects are read anew.
-      case .revert, .keepForLater: break
+      // The save waits among the rejected, and its objects are read anew.
+      case .revert: break
+      case .keepForLater: try await store.keep(rejected.identifier)
       case .adoptWinner: try await adoptWinners(of: rejected)
       }
     }
@@ -165,6 +173,7 @@ struct Exchange: Sendable {
   /// - Parameter event: of the run of pages.
   func importPage(waits: Bool, event: UUID?) async throws -> ExchangeResult {
     let position = try await store.position()
+    try await prolongLease(position)
     let page = try await plane.changes(after: position.importToken, limit: options.pageLimit, waits: waits)
     // The process ended between the server's reset and the file's.
     if let reset = page.reset, position.resetReason == nil {
@@ -218,6 +227,12 @@ struct Exchange: Sendable {
     let answer = try await plane.reset(reason: "ServerChangeTokenExpired")
     try await store.beginReset(reason: answer.reset.reason)
     return ExchangeResult(answer: .reset)
+  }
+
+  /// The server was restored from a backup. It is sent what it may have lost before it tells anything.
+  func restore() async throws -> ExchangeResult {
+    try await store.sendAgain()
+    return ExchangeResult(answer: .restored)
   }
 
   var contents: Contents { Contents(store: store, plane: plane, surroundings: surroundings) }

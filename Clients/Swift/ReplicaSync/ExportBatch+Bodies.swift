@@ -23,8 +23,6 @@ extension ExportBatch {
     return bodies
   }
 
-  /// Objects that are saved and deleted; counted from the bytes would cost as much as sending them.
-  var counts: (saved: Int, deleted: Int) { (transactions.count, 0) }
 }
 
 extension Dictionary {

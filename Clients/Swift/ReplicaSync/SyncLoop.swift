@@ -109,6 +109,7 @@ package actor SyncLoop {
       let event = events[.import]?.identifier
       run { try await exchange.importPage(waits: waits, event: event) }
     case .reset: run { try await exchange.reset() }
+    case .restore: run { try await exchange.restore() }
     case .abandonReset:
       let store = store
       // Dropped because the machine stops in any case; the file counts the reset at the next start.

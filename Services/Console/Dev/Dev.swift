@@ -28,9 +28,10 @@ struct Dev {
     }
     let signals = try SignalPipe(catching: [SIGTERM, SIGINT, SIGHUP, SIGCHLD])
     let executable = try Self.ownPath()
+    let binDirectory = String(executable[..<(executable.lastIndex(of: "/") ?? executable.startIndex)])
     let fleet = Fleet(
-      options: options, binDirectory: String(executable[..<(executable.lastIndex(of: "/") ?? executable.startIndex)]),
-      data: folder.data, run: folder.run)
+      options: options, binDirectory: binDirectory, data: folder.data, run: folder.run,
+      console: ConsoleFolder.find(beside: binDirectory))
     _ = try KeyFile.addKey(to: fleet.encryptionKey, unlessPresent: true)
     let watch = try startGuard(executable, log: folder.log(of: "guard"))
     defer { endGuard(watch) }
@@ -51,7 +52,10 @@ struct Dev {
       case .changed: writeFiles(supervisor, folder, fleet)
       case .ended(let member, let pid, let status, let pause):
         terminal.problem(
-          "aquifer dev: \(member.name) (pid \(pid)) \(status.text); it starts again in \(Self.milliseconds(pause)) ms; its log is \(folder.log(of: member.name))"
+          """
+          aquifer dev: \(member.name) (pid \(pid)) \(status.text); it starts again in \(Self.milliseconds(pause)) ms; \
+          its log is \(folder.log(of: member.name))
+          """
         )
       case .silent(let member, let pid):
         terminal.problem("aquifer dev: \(member.name) (pid \(pid)) no longer answers; `aquifer dev` kills it")
@@ -149,15 +153,16 @@ struct Dev {
 
   private func announce(_ supervisor: Supervisor, _ folder: DevFolder, after time: Duration) {
     let gateway = ReadyFile.clientAddress(of: .gateway, supervisor.running) ?? ""
-    let token = operatorToken(folder)
+    let console = ReadyFile.consoleAddress(supervisor.running).map { [("console", $0)] } ?? []
+    let pairs = [
+      ("gateway", gateway), ("notifier", ReadyFile.clientAddress(of: .notifier, supervisor.running) ?? ""),
+      ("operator token", operatorToken(folder)), ("data", folder.data), ("logs", folder.logs),
+    ]
     terminal.output(
       """
       Aquifer is ready after \(Self.milliseconds(time)) ms.
 
-      \(TextTable.text(pairs: [
-        ("gateway", gateway), ("notifier", ReadyFile.clientAddress(of: .notifier, supervisor.running) ?? ""), ("operator token", token), ("data", folder.data),
-        ("logs", folder.logs),
-      ]))
+      \(TextTable.text(pairs: console + pairs))
 
       Next, in another terminal:
         source \(folder.data)/env

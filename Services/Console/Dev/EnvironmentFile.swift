@@ -40,12 +40,18 @@ enum OperatorTokenOrigin {
     if let token = variables["AQUIFER_OPERATOR_TOKEN"], !token.isEmpty {
       if token == stored { return nil }
       return
-        "the operator token comes from AQUIFER_OPERATOR_TOKEN, not from \(data)/operator-token; unset the variable to use the file"
+        """
+        the operator token comes from AQUIFER_OPERATOR_TOKEN, not from \(data)/operator-token; unset the variable to \
+        use the file
+        """
     }
     guard let path = variables["AQUIFER_OPERATOR_TOKEN_FILE"], !path.isEmpty, path != data + "/operator-token" else {
       return nil
     }
     return
-      "the operator token comes from \(path) (AQUIFER_OPERATOR_TOKEN_FILE), not from \(data)/operator-token; unset the variable to use that file"
+      """
+      the operator token comes from \(path) (AQUIFER_OPERATOR_TOKEN_FILE), not from \(data)/operator-token; unset the \
+      variable to use that file
+      """
   }
 }

@@ -7,6 +7,8 @@ struct Fleet: Hashable, Sendable {
   let binDirectory: String
   let data: String
   let run: String
+  /// The folder of the console's pages; nil: the gateway has no console.
+  var console: String?
 
   /// In the order of starting: servers before their clients.
   var members: [FleetMember] {
@@ -43,6 +45,7 @@ struct Fleet: Hashable, Sendable {
         data + "/assets",
         "--encryption-key", encryptionKey,
       ]
+      if let console { arguments += ["--console", console] }
       // All of a user's devices fetch after one save, and one user gets at most three quarters of a container's places.
       if let count = options.userDevices {
         arguments += [

@@ -10,6 +10,7 @@ enum MemberReadyFile {
     guard let bytes = try? ModelFile.read(path), let content = try? JSONValue(parsing: bytes),
       content["pid"]?.int64 == Int64(pid)
     else { return nil }
-    return MemberAddresses(client: content["http"]?.string, admin: content["admin"]?.string)
+    return MemberAddresses(
+      client: content["http"]?.string, admin: content["admin"]?.string, console: content["console"]?.string)
   }
 }

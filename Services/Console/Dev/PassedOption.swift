@@ -20,6 +20,8 @@ struct PassedOption: Hashable, Sendable {
     PassedOption(
       "trusted-proxies", "NETWORKS", [.gateway, .notifier],
       "the proxies whose X-Forwarded headers count, such as 10.0.0.0/8"),
+    PassedOption("console", "FOLDER", [.gateway], "the console's pages, in place of those that come with the release"),
+    PassedOption("console-port", "N", [.gateway], "a port of its own for the console"),
     PassedOption("rate-limit", "N", [.gateway], "the limit of requests a second for each credential"),
     PassedOption("rate-burst", "N", [.gateway], "the limit of such requests at once"),
     PassedOption("user-requests", "N", [.gateway], "the limit of a user's requests under way"),

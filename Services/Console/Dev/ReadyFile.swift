@@ -4,13 +4,14 @@ import Glibc
 import JSON
 
 enum ReadyFile {
-  /// `{"gateway","notifier","operatorToken","pids":{role:[…]},"admin":{role:…}}`. Of several processes of a role,
-  /// `admin` has the first under its role and the others under their names.
+  /// `{"gateway","notifier","console","operatorToken","pids":{role:[…]},"admin":{role:…}}`. Of several processes of a
+  /// role, `admin` has the first under its role and the others under their names.
   static func json(_ running: [(member: FleetMember, process: Supervisor.Running)], operatorToken: String) -> [UInt8] {
     var writer = JSONWriter()
     writer.beginObject()
     writer.member("gateway", clientAddress(of: .gateway, running) ?? "")
     writer.member("notifier", clientAddress(of: .notifier, running) ?? "")
+    if let console = consoleAddress(running) { writer.member("console", console) }
     writer.member("operatorToken", operatorToken)
     writer.key("pids")
     writer.beginObject()
@@ -38,6 +39,11 @@ enum ReadyFile {
     -> String?
   {
     running.first { $0.member.role == role }?.process.addresses.client
+  }
+
+  /// nil for an installation without a console.
+  static func consoleAddress(_ running: [(member: FleetMember, process: Supervisor.Running)]) -> String? {
+    running.first { $0.member.role == .gateway }?.process.addresses.console
   }
 
   /// Writes a file atomically. It is readable by its owner only unless `mode` says otherwise, because it holds a token.

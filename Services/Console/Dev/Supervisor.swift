@@ -19,6 +19,8 @@ struct MemberAddresses: Hashable, Sendable {
   /// `http://host:port`; nil for processes without clients.
   var client: String?
   var admin: String?
+  /// The console's pages; nil for processes without them.
+  var console: String?
 }
 
 /// Runs a fleet until it is told to stop.

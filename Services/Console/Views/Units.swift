@@ -41,7 +41,10 @@ enum Units {
     guard places > 1 else { return "\(scaled) \(units[unit])" }
     let fraction = String(scaled % places)
     return
-      "\(scaled / places).\(String(repeating: "0", count: (places == 100 ? 2 : 1) - fraction.count))\(fraction) \(units[unit])"
+      """
+      \(scaled / places).\(String(repeating: "0", count: (places == 100 ? 2 : 1) - fraction.count))\(fraction) \
+      \(units[unit])
+      """
   }
 
   /// Reads `500`, `500MB`, `1.5 GB`, `2GiB`; nil for any other text. Units are powers of 1000, with an i of 1024.

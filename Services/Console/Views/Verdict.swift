@@ -36,7 +36,10 @@ struct Verdict: Hashable, Sendable {
     let count = status["shards"]?["count"]?.int64 ?? 0
     let held = status["shards"]?["held"]?.int64 ?? 0
     summary =
-      "\(members.count == 1 ? "1 process" : "\(members.count) processes"), \(held) of \(count) shards held by \(Units.count(Int64(workers.count), "worker"))"
+      """
+      \(members.count == 1 ? "1 process" : "\(members.count) processes"), \(held) of \(count) shards held by \
+      \(Units.count(Int64(workers.count), "worker"))
+      """
     judge(members, workers, unheld: count - held, neededFormat: status["shards"]?["neededFormat"]?.int64)
     for worker in workers { judge(worker, now) }
     judgeExports(workers, now)
@@ -48,7 +51,10 @@ struct Verdict: Hashable, Sendable {
     for worker in workers where worker["silent"]?.bool == true {
       find(
         "\(name(worker)) does not answer",
-        "If it does not answer soon, end that process (kill -9): other workers then open its shards. Its log shows its last work."
+        """
+        If it does not answer soon, end that process (kill -9): other workers then open its shards. Its log shows its \
+        last work.
+        """
       )
     }
     if workers.isEmpty {
@@ -114,7 +120,10 @@ struct Verdict: Hashable, Sendable {
     {
       let count = workers.reduce(0) { $0 + ($1["waitingTransactions"]?.int64 ?? 0) }
       find(
-        "\(Units.count(count, "saved transaction")) \(count == 1 ? "waits for its" : "wait for their") export, the oldest for \(Units.span((now - oldest) / 1000))",
+        """
+        \(Units.count(count, "saved transaction")) \(count == 1 ? "waits for its" : "wait for their") export, the \
+        oldest for \(Units.span((now - oldest) / 1000))
+        """,
         "`aquifer stores` shows the users, `aquifer events` the reasons.")
     }
     let heldBack = workers.reduce(0) { $0 + ($1["quarantined"]?.int64 ?? 0) }

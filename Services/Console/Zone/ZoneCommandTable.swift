@@ -7,12 +7,15 @@ extension Command {
       place + [.optional("sequence", "N", "the zone at that sequence, while it is kept (default: now)")],
       summary: "Write a zone's records and assets into a folder",
       discussion: """
-        DIR/zone.jsonl has one line for each record, with exact values, and a last line with a checksum of the others. DIR/assets has the assets,
-        named by their SHA-256. The export is the zone at one sequence; later writes do not change it. It has encrypted values in clear text:
-        protect the folder.
+        DIR/zone.jsonl has one line for each record, with exact values, and a last line with a checksum of the others.
+        DIR/assets has the assets, named by their SHA-256. The export is the zone at one sequence; later writes do not
+        change it. It has encrypted values in clear text: protect the folder.
         """,
       examples: [
-        "aquifer zone export ./photos --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone"
+        """
+        aquifer zone export ./photos --container iCloud.org.example.photos --owner _3f… --zone \
+        com.apple.coredata.cloudkit.zone
+        """
       ],
       action: .exportZone),
     Command(
@@ -20,11 +23,15 @@ extension Command {
       place + [.flag("merge", "import into a zone with records, and replace records of the same name")],
       summary: "Read an export into a zone",
       discussion: """
-        Record names, authors and dates stay, and so do relationships. The command checks the folder before it sends anything. The server stores
-        a record once even if it comes twice: begin an interrupted import again with --merge. Production's schema must have all types and fields.
+        Record names, authors and dates stay, and so do relationships. The command checks the folder before it sends
+        anything. The server stores a record once even if it comes twice: begin an interrupted import again with
+        --merge. Production's schema must have all types and fields.
         """,
       examples: [
-        "aquifer zone import ./photos --container iCloud.org.example.copy --owner _3f… --zone com.apple.coredata.cloudkit.zone"
+        """
+        aquifer zone import ./photos --container iCloud.org.example.copy --owner _3f… --zone \
+        com.apple.coredata.cloudkit.zone
+        """
       ],
       action: .importZone),
     Command(
@@ -34,32 +41,42 @@ extension Command {
         .optional("date", "DATE", "such as 2026-11-20T07:33:24.123Z"),
       ], summary: "Restore a zone to an earlier state",
       discussion: """
-        Works as far back as the workers keep earlier states of records (--record-retention). Devices import the result like any other change.
-        Changes that they save meanwhile stay.
+        Works as far back as the workers keep earlier states of records (--record-retention). Devices import the result
+        like any other change. Changes that they save meanwhile stay.
         """,
       examples: [
-        "aquifer zone restore --container iCloud.org.example.photos --owner public --zone _defaultZone --date 2026-11-20T07:00:00Z"
+        """
+        aquifer zone restore --container iCloud.org.example.photos --owner public --zone _defaultZone --date \
+        2026-11-20T07:00:00Z
+        """
       ],
       action: .restoreZone),
     Command(
       "zone purge", [], place + [.flag("yes", "delete it; every device loses its records")],
       summary: "Delete a zone on the server and on devices",
       discussion: """
-        Devices learn that the user deleted the zone. They delete its objects, unless their app chose otherwise. Changes that they have not sent
-        yet do not bring the zone back.
+        Devices learn that the user deleted the zone. They delete its objects, unless their app chose otherwise. Changes
+        that they have not sent yet do not bring the zone back.
         """,
       examples: [
-        "aquifer zone purge --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone --yes"
+        """
+        aquifer zone purge --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone \
+        --yes
+        """
       ],
       action: .call(.purgeZone)),
     Command(
       "zone reset-encrypted", [], place + [.flag("yes", "reset it; the records go, and devices send theirs again")],
       summary: "Empty a zone with encrypted values that can no longer be read",
       discussion: """
-        Use it after the loss of a key. Devices learn about the loss, keep their objects and send them again. Objects that no device has are lost.
+        Use it after the loss of a key. Devices learn about the loss, keep their objects and send them again. Objects
+        that no device has are lost.
         """,
       examples: [
-        "aquifer zone reset-encrypted --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone --yes"
+        """
+        aquifer zone reset-encrypted --container iCloud.org.example.photos --owner _3f… --zone \
+        com.apple.coredata.cloudkit.zone --yes
+        """
       ],
       action: .call(.resetEncryptedZone)),
     Command(
@@ -70,11 +87,15 @@ extension Command {
         .optional("after", "SEQUENCE", "only later changes: `last` of the previous answer"),
       ], summary: "List the changes of a record, with authors and dates",
       discussion: """
-        Lists changes in order, with author, device, and the values before and after, as far back as the workers keep earlier states of records
-        (--record-retention). `earliest` is the record's first known state; its author is unknown.
+        Lists changes in order, with author, device, and the values before and after, as far back as the workers keep
+        earlier states of records (--record-retention). `earliest` is the record's first known state; its author is
+        unknown.
         """,
       examples: [
-        "aquifer audit --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone --record A1E0… --field CD_title"
+        """
+        aquifer audit --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone \
+        --record A1E0… --field CD_title
+        """
       ],
       action: .call(.audit)),
     Command(
@@ -85,18 +106,30 @@ extension Command {
         .optional("after", "N", "only later conflicts: lastConflict of the previous answer"),
       ], summary: "List the losses of conflicts",
       discussion:
-        "Lists edits that lost to other edits, deletions of objects that somebody edited meanwhile, and conflicts that wait for a decision.",
+        """
+        Lists edits that lost to other edits, deletions of objects that somebody edited meanwhile, and conflicts that \
+        wait for a decision.
+        """,
       examples: [
-        "aquifer conflicts list --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone --state open"
+        """
+        aquifer conflicts list --container iCloud.org.example.photos --owner _3f… --zone \
+        com.apple.coredata.cloudkit.zone --state open
+        """
       ],
       action: .call(.listConflicts)),
     Command(
       "conflicts restore", [Argument(name: "N", explanation: "the conflict's number")], place,
       summary: "Restore a conflict's loss",
       discussion:
-        "Restores it under the same name as a change by the server, which every device imports. A second call changes nothing.",
+        """
+        Restores it under the same name as a change by the server, which every device imports. A second call changes \
+        nothing.
+        """,
       examples: [
-        "aquifer conflicts restore 17 --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone"
+        """
+        aquifer conflicts restore 17 --container iCloud.org.example.photos --owner _3f… --zone \
+        com.apple.coredata.cloudkit.zone
+        """
       ],
       action: .call(.restoreConflict)),
     Command(
@@ -106,7 +139,10 @@ extension Command {
         .optional("value", "JSON", "another value, as JSON or as plain text"),
       ], summary: "Decide between two values of a property with the policy `manual`",
       examples: [
-        "aquifer conflicts resolve 17 --pick client --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone"
+        """
+        aquifer conflicts resolve 17 --pick client --container iCloud.org.example.photos --owner _3f… --zone \
+        com.apple.coredata.cloudkit.zone
+        """
       ],
       action: .call(.resolveConflict)),
   ]

@@ -38,7 +38,10 @@ extension Gateway {
   private func cookie(_ value: String, seconds: Int64, _ request: HTTPRequest) -> String {
     let isSecure = options.publicAddress.url(for: request).hasPrefix("https://")
     return
-      "\(KeptSignIn.cookieName)=\(value); Path=/share/; Max-Age=\(seconds); HttpOnly; SameSite=Lax\(isSecure ? "; Secure" : "")"
+      """
+      \(KeptSignIn.cookieName)=\(value); Path=/share/; Max-Age=\(seconds); HttpOnly; \
+      SameSite=Lax\(isSecure ? "; Secure" : "")
+      """
   }
 
   /// The kept sign-in of the visitor's browser; nil when there is none or it counts no more.

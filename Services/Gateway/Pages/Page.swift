@@ -27,7 +27,8 @@ struct Page {
   var response: HTTPResponse {
     let html = """
       <!doctype html>
-      <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex">
+      <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, \
+      initial-scale=1"><meta name="robots" content="noindex">
       <title>\(title)</title><style>\(PageStyle.text)</style></head>
       <body\(data.map { " data-\($0.name)=\"\(Self.escaped($0.value))\"" }.joined())>
       <main>
@@ -71,10 +72,12 @@ struct Page {
   static func credentialFields(name: String) -> String {
     """
     <label for="name">Name</label>
-    <input id="name" name="name" type="text" value="\(escaped(name))" maxlength="255" autocomplete="username" autocapitalize="none" autocorrect="off"
+    <input id="name" name="name" type="text" value="\(escaped(name))" maxlength="255" autocomplete="username" \
+    autocapitalize="none" autocorrect="off"
      spellcheck="false" required\(name.isEmpty ? " autofocus" : "")>
     <label for="password">Password</label>
-    <input id="password" name="password" type="password" autocomplete="current-password" required\(name.isEmpty ? "" : " autofocus")>
+    <input id="password" name="password" type="password" autocomplete="current-password" \
+    required\(name.isEmpty ? "" : " autofocus")>
     """
   }
 
@@ -105,7 +108,10 @@ struct PageApp: Hashable, Sendable {
   var opening: String {
     guard let url else { return "<p>Go back to <strong>\(Page.escaped(name))</strong> to see it.</p>" }
     return
-      "<p class=\"actions\"><a id=\"open\" class=\"primary\" href=\"\(Page.escaped(url))\">Open \(Page.escaped(name))</a></p>"
+      """
+      <p class=\"actions\"><a id=\"open\" class=\"primary\" href=\"\(Page.escaped(url))\">Open \
+      \(Page.escaped(name))</a></p>
+      """
   }
 }
 

@@ -110,7 +110,10 @@ enum SharePage {
         \(form([("accept", "Accept"), ("decline", "Decline")], visitor))
         """
       case .requestAccess:
-        "<p>\(owner) has not shared this with you. You can ask for it.</p>\n\(form([("request", "Ask for access")], visitor))"
+        """
+        <p>\(owner) has not shared this with you. You can ask for \
+        it.</p>\n\(form([("request", "Ask for access")], visitor))
+        """
       }
     return page(nil, "\(head(share, app))\n\(body)\n\(footer(visitor))")
   }
@@ -121,7 +124,8 @@ enum SharePage {
       nil,
       """
       \(head(share, app))
-      <p id="message" role="status">You have joined: \(owner) shares this with you, and you may \(share.mayWrite ? "read and change it" : "read it").</p>
+      <p id="message" role="status">You have joined: \(owner) shares this with you, and you may \
+      \(share.mayWrite ? "read and change it" : "read it").</p>
       \(app.opening)
       \(footer(visitor))
       """)
@@ -152,13 +156,19 @@ enum SharePage {
   // MARK: Parts
 
   private static func head(_ share: Share, _ app: PageApp) -> String {
-    "\(Page.badge(app.name))\n<p class=\"soft\">\(Page.escaped(app.name))</p>\n<h1>\(Page.escaped(share.title ?? "Shared data"))</h1>"
+    """
+    \(Page.badge(app.name))\n<p \
+    class=\"soft\">\(Page.escaped(app.name))</p>\n<h1>\(Page.escaped(share.title ?? "Shared data"))</h1>
+    """
   }
 
   /// The first button is the default: most visitors came for it.
   private static func form(_ buttons: [(action: String, label: String)], _ visitor: Visitor) -> String {
     let lines = buttons.enumerated().map { index, button in
-      "<button id=\"\(button.action)\"\(index == 0 ? " class=\"primary\" autofocus" : "") name=\"action\" value=\"\(button.action)\" type=\"submit\">\(button.label)</button>"
+      """
+      <button id=\"\(button.action)\"\(index == 0 ? " class=\"primary\" autofocus" : "") name=\"action\" \
+      value=\"\(button.action)\" type=\"submit\">\(button.label)</button>
+      """
     }
     return """
       <form method="post">
@@ -169,7 +179,10 @@ enum SharePage {
   }
 
   private static func footer(_ visitor: Visitor) -> String {
-    "<footer>Signed in as <strong>\(Page.escaped(visitor.name))</strong>. <a id=\"another\" href=\"?account=another\">Use another account</a></footer>"
+    """
+    <footer>Signed in as <strong>\(Page.escaped(visitor.name))</strong>. <a id=\"another\" \
+    href=\"?account=another\">Use another account</a></footer>
+    """
   }
 
   private static func page(_ notice: Notice?, _ content: String) -> HTTPResponse {

@@ -63,8 +63,10 @@ enum SignInPage {
       \(Page.alert(problem?.sentence))
       <form method="post">
       \(Page.credentialFields(name: entry.name))
-      <p class="row"><input id="keep" name="keep" type="checkbox" value="yes"\(entry.isKept ? " checked" : "")><label for="keep">Keep me signed in</label></p>
-      <p class="actions"><button id="submit" class="primary" type="submit">Sign in</button><button id="cancel" type="button" hidden>Cancel</button></p>
+      <p class="row"><input id="keep" name="keep" type="checkbox" value="yes"\(entry.isKept ? " checked" : "")><label \
+      for="keep">Keep me signed in</label></p>
+      <p class="actions"><button id="submit" class="primary" type="submit">Sign in</button><button id="cancel" \
+      type="button" hidden>Cancel</button></p>
       </form>
       """
     return page(
@@ -131,13 +133,15 @@ enum SignInPage {
     cancel.addEventListener('click', () => {
       const errorMessage = 'The sign-in was cancelled';
       if (window.opener) { window.opener.postMessage({errorMessage}, page.origin || '*'); window.close(); }
-      else { location.assign(page.callback + (page.callback.includes('?') ? '&' : '?') + 'errorMessage=' + encodeURIComponent(errorMessage)); }
+      else { location.assign(page.callback + (page.callback.includes('?') ? '&' : '?') + 'errorMessage=' + \
+    encodeURIComponent(errorMessage)); }
     });
     """
 
   private static let successScript = """
     const page = document.body.dataset, token = page.token;
-    if (window.opener) { window.opener.postMessage({ckSession: token, ckWebAuthToken: token}, page.origin); window.close(); }
+    if (window.opener) { window.opener.postMessage({ckSession: token, ckWebAuthToken: token}, page.origin); \
+    window.close(); }
     else { document.getElementById('message').textContent = page.unreachable; }
     """
 

@@ -91,7 +91,7 @@ struct SharedDatabase: Sendable {
 
   /// The outcome of one owner's part.
   enum Outcome: Sendable {
-    case answered(PartAnswer)
+    case answered(AnswerParts, byteCount: Int)
     /// The worker refused the request; its answer becomes the answer of the whole request.
     case refused(Answer<DatabaseRequest.Reply>)
     /// The owner's shard is away or can't answer; the other answers count without it.
@@ -133,18 +133,15 @@ struct SharedDatabase: Sendable {
       let expected = Self.expectedByteCount + 2 * body.count
       try holding.grow(by: expected)
       defer { holding.shrink(by: expected) }
-      let answer = try await forwarding.forward(asked(of: owner, suffix: suffix), body: body)
+      let answer = try await forwarding.forward(asked(of: owner, suffix: suffix).inParts, body: body)
       // A fault of one owner's data is no fault of the request.
       if answer.reply.status >= 500 || answer.reply.status == RecordError(.throttled, "").status {
         return .away(answer.reply.error ?? Self.silence)
       }
       guard (200..<300).contains(answer.reply.status) else { return .refused(answer) }
       try holding.grow(by: answer.body.count)
-      // Dropped because a worker with an unreadable answer is as good as away.
-      guard let json = try? JSONValue(parsing: answer.body) else {
-        return .away(RecordError(.internalError, "A worker's answer can't be read"))
-      }
-      return .answered(PartAnswer(json, byteCount: answer.body.count))
+      return .answered(
+        try AnswerParts(answer.body, contentType: answer.reply.contentType), byteCount: answer.body.count)
     } catch {
       return .away(error)
     }
@@ -163,34 +160,6 @@ struct SharedDatabase: Sendable {
 
   static func answer(_ output: JSONWriter) -> Answer<DatabaseRequest.Reply> {
     Answer(DatabaseRequest.Reply(status: 200), body: output.bytes)
-  }
-}
-
-/// One owner's answer. It keeps the items as bytes, since a parsed document takes many times their memory.
-struct PartAnswer: Sendable {
-  struct Item: Sendable {
-    let json: [UInt8]
-    /// Of an item that is an error.
-    let serverErrorCode: String?
-  }
-
-  /// Of `zones` or `subscriptions`.
-  let items: [Item]
-  let syncToken: String?
-  let moreComing: Bool
-  /// Length of the answer as it came.
-  let byteCount: Int
-
-  init(_ answer: JSONValue, byteCount: Int) {
-    items =
-      (answer["zones"] ?? answer["subscriptions"])?.elements.map { item in
-        var output = JSONWriter()
-        output.value(item)
-        return Item(json: output.bytes, serverErrorCode: item["serverErrorCode"]?.string)
-      } ?? []
-    syncToken = answer["syncToken"]?.string
-    moreComing = answer["moreComing"]?.bool == true
-    self.byteCount = byteCount
   }
 }
 

@@ -9,7 +9,7 @@ extension SharedDatabase {
   /// An owner's part of a page. With a `problem` the owner can't be reached, and their zones are listed as errors.
   private struct Page {
     let owner: FetchSharedZones.Reply.Owner
-    var zones: [PartAnswer.Item] = []
+    var zones: [AnswerParts.Part] = []
     var problem: RecordError?
   }
 
@@ -37,8 +37,8 @@ extension SharedDatabase {
         case .away(let error):
           failures.append(error)
           pages.append(Page(owner: owner, problem: error))
-        case .answered(let answer):
-          let zones = answer.items
+        case .answered(let answer, _):
+          let zones = answer.parts
           // A page can't be cut: only its worker knows the token after its first zones. The next request gets the whole
           // page.
           guard count == 0 || count + zones.count <= changes.resultsLimit else {

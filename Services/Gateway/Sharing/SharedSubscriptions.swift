@@ -23,8 +23,8 @@ extension SharedDatabase {
     var output = JSONWriter(reservingByteCount: 1024)
     output.beginObject()
     output.array("subscriptions", of: outcomes) { outcome, output in
-      guard case .answered(let answer) = outcome else { return }
-      for item in answer.items { output.raw(item.json) }
+      guard case .answered(let answer, _) = outcome else { return }
+      for item in answer.parts { output.raw(item.json) }
     }
     output.endObject()
     return Self.answer(output)
@@ -124,22 +124,23 @@ extension SharedDatabase {
   /// One item for each operation: of several workers' items the first without an error. An item is not reported as
   /// missing while a worker that may have it is away.
   private func merged(_ outcomes: [(Outcome, indices: [Int])], identifiers: [String?], count: Int) -> JSONWriter {
-    var items: [Int: PartAnswer.Item] = [:]
+    var items: [Int: AnswerParts.Part] = [:]
     var failures: [Int: RecordError] = [:]
     for (outcome, indices) in outcomes {
       switch outcome {
       case .refused: continue
       case .away(let error): for index in indices { failures[index] = error }
-      case .answered(let answer):
-        for (index, item) in zip(indices, answer.items)
-        where items[index]?.serverErrorCode != nil || items[index] == nil { items[index] = item }
+      case .answered(let answer, _):
+        for (index, item) in zip(indices, answer.parts) where items[index].map({ $0.error != nil }) ?? true {
+          items[index] = item
+        }
       }
     }
     var output = JSONWriter(reservingByteCount: 1024)
     output.beginObject()
     output.array("subscriptions", of: 0..<count) { index, output in
       if let error = failures[index],
-        items[index].map({ $0.serverErrorCode == ServerErrorCode.notFound.rawValue }) ?? true
+        items[index].map({ $0.error?.code == .notFound }) ?? true
       {
         Subscription.writeError(error, of: (index < identifiers.count ? identifiers[index] : nil) ?? "", to: &output)
       } else if let item = items[index] {

@@ -22,7 +22,7 @@ extension SharedDatabase {
     output.beginArray()
     for (owner, outcome) in zip(owners, outcomes) {
       switch outcome {
-      case .answered(let answer): for zone in answer.items { output.raw(zone.json) }
+      case .answered(let answer, _): for zone in answer.parts { output.raw(zone.json) }
       case .away(let error): Self.writeErrors(error, of: owner, to: &output)
       case .refused: continue
       }
@@ -89,12 +89,12 @@ extension SharedDatabase {
       let isFull = pagesRecords && byteCount > Self.pageByteCount
       let wave = Array(parts[start..<min(start + stride, parts.count)])
       for outcome in await self.outcomes(of: wave.map(\.owner), body: { body(wave[$0].places, isFull) }) {
-        if case .answered(let answer) = outcome { byteCount += answer.byteCount }
+        if case .answered(_, let count) = outcome { byteCount += count }
         outcomes.append(outcome)
       }
     }
     if let answer = try wholeAnswer(outcomes) { return answer }
-    var items: [Int: Result<PartAnswer.Item, RecordError>] = [:]
+    var items: [Int: Result<AnswerParts.Part, RecordError>] = [:]
     for (part, outcome) in zip(parts, outcomes) {
       for (place, result) in zip(part.places, try Self.items(of: outcome, count: part.places.count)) {
         items[place] = result
@@ -114,16 +114,16 @@ extension SharedDatabase {
   }
 
   private static func items(of outcome: Outcome, count: Int) throws(RecordError) -> [Result<
-    PartAnswer.Item, RecordError
+    AnswerParts.Part, RecordError
   >] {
     switch outcome {
     case .away(let error): return Array(repeating: .failure(error), count: count)
     case .refused: return []
-    case .answered(let answer):
-      guard answer.items.count == count else {
+    case .answered(let answer, _):
+      guard answer.parts.count == count else {
         throw RecordError(.internalError, "A worker's answer has zones that the request did not name")
       }
-      return answer.items.map { .success($0) }
+      return answer.parts.map { .success($0) }
     }
   }
 }

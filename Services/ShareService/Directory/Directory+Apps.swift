@@ -34,7 +34,7 @@ extension Directory {
     let created: Int64
   }
 
-  private static let shownCharacterCount = 8
+  static let shownCharacterCount = 8
 
   /// - Returns: the token, 64 hex digits. It can't be shown again, because only its hash is stored.
   /// - Throws: `notFound` for the container.
@@ -47,7 +47,10 @@ extension Directory {
       try connection.statement(
         SQL(
           "apiToken.insert",
-          "INSERT INTO apiToken (hash, beginning, container, environment, allowedOrigins, created, callbackURL) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+          """
+          INSERT INTO apiToken (hash, beginning, container, environment, allowedOrigins, created, callbackURL) \
+          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+          """
         )
       ).binding(
         SHA256.hash(token), String(token.prefix(Self.shownCharacterCount)), key, environment.rawValue,
@@ -62,7 +65,10 @@ extension Directory {
     try connection.statement(
       SQL(
         "apiToken.list",
-        "SELECT beginning, container.name, environment, allowedOrigins, apiToken.created, callbackURL FROM apiToken JOIN container ON container.id = container ORDER BY apiToken.created, beginning"
+        """
+        SELECT beginning, container.name, environment, allowedOrigins, apiToken.created, callbackURL FROM apiToken \
+        JOIN container ON container.id = container ORDER BY apiToken.created, beginning
+        """
       )
     ).all { row in
       APITokenRow(
@@ -80,7 +86,10 @@ extension Directory {
     let found = try connection.statement(
       SQL(
         "apiToken.get",
-        "SELECT hash, allowedOrigins, callbackURL FROM apiToken JOIN container ON container.id = container WHERE hash = ?1 AND container.name = ?2 AND environment = ?3"
+        """
+        SELECT hash, allowedOrigins, callbackURL FROM apiToken JOIN container ON container.id = container \
+        WHERE hash = ?1 AND container.name = ?2 AND environment = ?3
+        """
       )
     ).binding(hash, container.rawValue, environment.rawValue).first {
       (hash: $0.blob(0), origins: $0.text(1), callbackURL: $0.optionalText(2))
@@ -147,7 +156,8 @@ extension Directory {
       SQL(
         "serverKey.get",
         """
-        SELECT pem, user.recordName FROM serverKey JOIN container ON container.id = serverKey.container JOIN user ON user.id = serverKey.user
+        SELECT pem, user.recordName FROM serverKey JOIN container ON container.id = serverKey.container \
+        JOIN user ON user.id = serverKey.user
         WHERE keyID = ?1 AND container.name = ?2 AND NOT user.isDisabled
         """)
     ).binding(keyID, container.rawValue).first { (pem: $0.text(0), recordName: $0.text(1)) }
@@ -165,7 +175,8 @@ extension Directory {
         "serverKey.list",
         """
         SELECT keyID, container.name, serverKey.name, serverKey.created, user.name FROM serverKey
-        JOIN container ON container.id = serverKey.container LEFT JOIN user ON user.id = serverKey.user ORDER BY serverKey.created, keyID
+        JOIN container ON container.id = serverKey.container LEFT JOIN user ON user.id = serverKey.user ORDER BY \
+        serverKey.created, keyID
         """)
     ).all { row in
       ServerKeyRow(
@@ -182,6 +193,20 @@ extension Directory {
       ).run()
       guard connection.changes > 0 else { throw RecordError(.notFound, "There is no key '\(keyID)'") }
     }
+  }
+
+  /// The container of a listed token, key or session; nil for an unknown one, and for one that several names fit.
+  /// - Parameter noun: `tokens`, `keys` or `sessions`.
+  func container(of noun: String, named name: String) throws -> ContainerID? {
+    let containers: [ContainerID] =
+      switch noun {
+      case "tokens":
+        try apiTokens().filter { name.lowercased().hasPrefix($0.beginning) }.map(\.container)
+      case "keys": try serverKeys().filter { $0.keyID == name.lowercased() }.map(\.container)
+      case "sessions": try sessions().filter { $0.name == name }.map(\.container)
+      default: []
+      }
+    return containers.count == 1 ? containers[0] : nil
   }
 
   static func environment(_ name: String) throws -> Environment {

@@ -26,7 +26,10 @@ extension Directory {
     try connection.statement(
       SQL(
         "dataEpoch.set",
-        "INSERT INTO dataEpoch VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET epoch = excluded.epoch, nonce = excluded.nonce"
+        """
+        INSERT INTO dataEpoch VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE \
+        SET epoch = excluded.epoch, nonce = excluded.nonce
+        """
       )
     ).binding(subject, known.epoch, known.nonce).run()
   }

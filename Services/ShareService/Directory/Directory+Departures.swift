@@ -55,7 +55,10 @@ extension Directory {
     try connection.statement(
       SQL(
         "departure.get",
-        "SELECT recordName, name, requested, due, isLast FROM departure WHERE recordName = ?1 OR name = ?1 ORDER BY requested DESC"
+        """
+        SELECT recordName, name, requested, due, isLast FROM departure WHERE recordName = ?1 OR name = ?1 \
+        ORDER BY requested DESC
+        """
       )
     ).binding(name).first(Self.departure)
   }
@@ -100,7 +103,10 @@ extension Directory {
     try connection.statement(
       SQL(
         "sharedZone.memberships",
-        "SELECT container, environment, owner, zoneName FROM sharedZone WHERE user = ?1 AND isActive ORDER BY container, environment, owner, zoneName"
+        """
+        SELECT container, environment, owner, zoneName FROM sharedZone WHERE user = ?1 AND isActive \
+        ORDER BY container, environment, owner, zoneName
+        """
       )
     ).binding(recordName).all {
       UserHoldings.Membership(container: $0.text(0), environment: $0.text(1), owner: $0.text(2), zoneName: $0.text(3))

@@ -70,7 +70,8 @@ extension Directory {
           "grant.session",
           """
           SELECT 1 FROM session JOIN user ON user.id = session.user JOIN container ON container.id = session.container
-          WHERE session.name = ?1 AND expires >= ?2 AND user.recordName = ?3 AND container.name = ?4 AND environment = ?5 AND NOT user.isDisabled
+          WHERE session.name = ?1 AND expires >= ?2 AND user.recordName = ?3 AND container.name = ?4 \
+          AND environment = ?5 AND NOT user.isDisabled
           """)
       ).binding(
         name, clock.now - SessionPolicy.grantMemory, message.userRecordName, message.container.rawValue,
@@ -81,7 +82,10 @@ extension Directory {
       return try connection.statement(
         SQL(
           "grant.webAuthToken",
-          "SELECT 1 FROM webAuthToken JOIN user ON user.id = webAuthToken.user WHERE hash = ?1 AND user.recordName = ?2 AND NOT user.isDisabled"
+          """
+          SELECT 1 FROM webAuthToken JOIN user ON user.id = webAuthToken.user WHERE hash = ?1 AND user.recordName = ?2 \
+          AND NOT user.isDisabled
+          """
         )
       ).binding(hash, message.userRecordName).first { _ in true } ?? false
     case nil: return false
@@ -93,7 +97,10 @@ extension Directory {
     try connection.statement(
       SQL(
         "apiToken.isKnown",
-        "SELECT 1 FROM apiToken JOIN container ON container.id = container WHERE hash = ?1 AND container.name = ?2 AND environment = ?3"
+        """
+        SELECT 1 FROM apiToken JOIN container ON container.id = container WHERE hash = ?1 AND container.name = ?2 \
+        AND environment = ?3
+        """
       )
     ).binding(hash, container.rawValue, environment.rawValue).first { _ in true } ?? false
   }

@@ -16,7 +16,8 @@ extension Directory {
     }
     let isOperator = message.userToken.map(isOperatorToken) ?? false
     guard let container = message.container else {
-      return isOperator ? .init(isOperator: true, lifetimeSeconds: Self.answerLifetimeSeconds) : refuse(.userToken)
+      if isOperator { return .init(isOperator: true, lifetimeSeconds: Self.answerLifetimeSeconds) }
+      return try message.userToken.flatMap(authenticate(consoleToken:)) ?? refuse(.userToken)
     }
     guard try keyIfPresent(of: container) != nil else { return refuse(.container) }
     if let keyID = message.keyID { return try authenticate(keyID: keyID, container, message.environment) }
@@ -148,7 +149,17 @@ extension Directory {
     return reply
   }
 
-  nonisolated private func isOperatorToken(_ token: String) -> Bool {
+  /// nil for a token of no session, or of a user without a role.
+  private func authenticate(consoleToken token: String) throws -> Authenticate.Reply? {
+    guard let session = try consoleSession(token) else { return nil }
+    let left = max(0, session.expires - clock.now) / 1000
+    var reply = Authenticate.Reply(lifetimeSeconds: min(Self.answerLifetimeSeconds, Int(left)))
+    reply.member = session.member
+    reply.sessionEnd = session.expires
+    return reply
+  }
+
+  nonisolated func isOperatorToken(_ token: String) -> Bool {
     ConstantTime.areEqual(SHA256.hash(token), operatorTokenHash)
   }
 }

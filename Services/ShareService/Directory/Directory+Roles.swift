@@ -33,7 +33,8 @@ extension Directory {
         SQL(
           "userRole.ofUser",
           """
-          SELECT userRole.role FROM userRole JOIN user ON user.id = userRole.user JOIN container ON container.id = userRole.container
+          SELECT userRole.role FROM userRole JOIN user ON user.id = userRole.user \
+          JOIN container ON container.id = userRole.container
           WHERE user.recordName = ?1 AND container.name = ?2 AND userRole.environment = ?3 ORDER BY userRole.role
           """)
       ).binding(recordName, container.rawValue, environment.rawValue).all { $0.text(0) }
@@ -52,7 +53,10 @@ extension Directory {
       try connection.statement(
         SQL(
           "userRole.insert",
-          "INSERT INTO userRole (user, container, environment, role, granted) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING"
+          """
+          INSERT INTO userRole (user, container, environment, role, granted) VALUES (?1, ?2, ?3, ?4, ?5) \
+          ON CONFLICT DO NOTHING
+          """
         )
       ).binding(user, try self.key(of: key.container), key.environment.rawValue, role, clock.now).run()
       try raiseVersion(of: key)

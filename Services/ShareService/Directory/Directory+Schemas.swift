@@ -70,6 +70,16 @@ extension Directory {
     return state
   }
 
+  /// The models of an environment with the time of their latest push, in milliseconds since 1970; latest first.
+  /// - Throws: `notFound` for the container.
+  func models(of key: EnvironmentKey) throws -> [(hash: String, pushed: Int64)] {
+    try connection.statement(
+      SQL(
+        "model.hashes",
+        "SELECT hash, pushed FROM model WHERE container = ?1 AND environment = ?2 ORDER BY pushed DESC, hash")
+    ).binding(try self.key(of: key.container), key.environment.rawValue).all { (hash: $0.text(0), pushed: $0.int64(1)) }
+  }
+
   /// The changes that a model would make to an environment's schema.
   /// - Throws: `notFound` for the container.
   func difference(_ model: PushedModel, _ key: EnvironmentKey) throws -> SchemaDiff {
@@ -215,8 +225,10 @@ extension Directory {
         SQL(
           "environment.set",
           """
-          INSERT INTO environment (container, name, version, schema, latestModel, generation) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-          ON CONFLICT DO UPDATE SET version = excluded.version, schema = excluded.schema, latestModel = excluded.latestModel,
+          INSERT INTO environment (container, name, version, schema, latestModel, generation) \
+          VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+          ON CONFLICT DO UPDATE SET version = excluded.version, schema = excluded.schema, \
+          latestModel = excluded.latestModel,
             generation = generation + excluded.generation
           """)
       ).binding(
@@ -241,13 +253,19 @@ extension Directory {
     {
       throw RecordError(
         .badRequest,
-        "Production has \(Self.productionModelLimit) models, which is the limit, because devices may still use each of them"
+        """
+        Production has \(Self.productionModelLimit) models, which is the limit, because devices may still use each of \
+        them
+        """
       )
     }
     try connection.statement(
       SQL(
         "model.set",
-        "INSERT INTO model VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET contents = excluded.contents, pushed = excluded.pushed"
+        """
+        INSERT INTO model VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE \
+        SET contents = excluded.contents, pushed = excluded.pushed
+        """
       )
     ).binding(container, key.environment.rawValue, hash, contents, clock.now).run()
     guard key.environment == .development else { return }
@@ -284,7 +302,9 @@ extension Directory {
     for type in schema.recordTypes where type.fields.count > Limit.fieldsPerRecordType {
       throw RecordError(
         .badRequest,
-        "The record type '\(type.name)' would have \(type.fields.count) fields; it may have \(Limit.fieldsPerRecordType)"
+        """
+        The record type '\(type.name)' would have \(type.fields.count) fields; it may have \(Limit.fieldsPerRecordType)
+        """
       )
     }
   }

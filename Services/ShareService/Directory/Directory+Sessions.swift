@@ -41,7 +41,10 @@ extension Directory {
       try connection.statement(
         SQL(
           "session.insert",
-          "INSERT INTO session (name, user, container, environment, lifetime, created, expires, apiToken) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+          """
+          INSERT INTO session (name, user, container, environment, lifetime, created, expires, apiToken) \
+          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+          """
         )
       ).binding(name, userKey, try key(of: container), environment.rawValue, lifetime, now, now + lifetime, apiToken)
         .run()
@@ -52,7 +55,8 @@ extension Directory {
           "session.limit",
           """
           DELETE FROM session WHERE user = ?1 AND id NOT IN
-            (SELECT id FROM session WHERE user = ?1 ORDER BY id = ?2 DESC, expires DESC, id DESC LIMIT \(SessionPolicy.sessionsPerUser))
+            (SELECT id FROM session WHERE user = ?1 ORDER BY id = ?2 DESC, expires DESC, \
+          id DESC LIMIT \(SessionPolicy.sessionsPerUser))
           """)
       ).binding(userKey, session).run()
       return token
@@ -69,10 +73,12 @@ extension Directory {
       SQL(
         "session.get",
         """
-        SELECT user.recordName, hash, sessionToken.created, sessionToken.expires, isRotated, session.name FROM sessionToken
+        SELECT user.recordName, hash, sessionToken.created, sessionToken.expires, isRotated, session.name \
+        FROM sessionToken
         JOIN session ON session.id = sessionToken.session JOIN user ON user.id = session.user
         JOIN container ON container.id = session.container
-        WHERE hash = ?1 AND sessionToken.expires > ?2 AND container.name = ?3 AND environment = ?4 AND NOT user.isDisabled
+        WHERE hash = ?1 AND sessionToken.expires > ?2 AND container.name = ?3 AND environment = ?4 \
+        AND NOT user.isDisabled
         """)
     ).binding(hash, now, container.rawValue, environment.rawValue).first {
       (
@@ -151,6 +157,9 @@ extension Directory {
   /// Within a change.
   func endSessions(ofUser userKey: Int64) throws {
     try connection.statement(SQL("session.deleteUser", "DELETE FROM session WHERE user = ?1")).binding(userKey).run()
+    try connection.statement(SQL("consoleSession.deleteUser", "DELETE FROM consoleSession WHERE user = ?1")).binding(
+      userKey
+    ).run()
   }
 
   /// Ends the sessions that began with an API token; within a change.

@@ -62,7 +62,8 @@ extension Directory {
       SQL(
         "sharedZone.ofUser",
         """
-        SELECT owner, zoneName, isActive, sequence FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 ORDER BY owner, zoneName
+        SELECT owner, zoneName, isActive, sequence FROM sharedZone WHERE user = ?1 AND container = ?2 \
+        AND environment = ?3 ORDER BY owner, zoneName
         """)
     ).binding(message.userRecordName, message.container.rawValue, message.environment.rawValue).forEach { row in
       if owners.last?.name != row.text(0) { owners.append((row.text(0), [])) }
@@ -95,7 +96,10 @@ extension Directory {
     let known = try connection.statement(
       SQL(
         "sharedZone.get",
-        "SELECT isActive, sequence FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND owner = ?4 AND zoneName = ?5"
+        """
+        SELECT isActive, sequence FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 \
+        AND owner = ?4 AND zoneName = ?5
+        """
       )
     ).binding(
       key.userRecordName, key.database.container.rawValue, key.database.environment.rawValue, key.database.owner,
@@ -109,8 +113,10 @@ extension Directory {
       SQL(
         "sharedZone.put",
         """
-        INSERT INTO sharedZone (user, container, environment, owner, zoneName, isActive, sequence, shard, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-        ON CONFLICT DO UPDATE SET isActive = excluded.isActive, sequence = excluded.sequence, shard = excluded.shard, at = excluded.at
+        INSERT INTO sharedZone (user, container, environment, owner, zoneName, isActive, sequence, shard, at) \
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+        ON CONFLICT DO UPDATE SET isActive = excluded.isActive, sequence = excluded.sequence, shard = excluded.shard, \
+        at = excluded.at
         """)
     ).binding(
       key.userRecordName, key.database.container.rawValue, key.database.environment.rawValue, key.database.owner,
@@ -124,7 +130,9 @@ extension Directory {
     try connection.statement(
       SQL(
         "sharedZone.delete",
-        "DELETE FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND owner = ?4 AND zoneName = ?5"
+        """
+        DELETE FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND owner = ?4 AND zoneName = ?5
+        """
       )
     ).binding(
       key.userRecordName, key.database.container.rawValue, key.database.environment.rawValue, key.database.owner,
@@ -149,7 +157,8 @@ extension Directory {
         "sharedZone.forgetEnded",
         """
         DELETE FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND (owner, zoneName) IN (
-          SELECT owner, zoneName FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND NOT isActive ORDER BY at, sequence LIMIT ?4)
+          SELECT owner, zoneName FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 \
+        AND NOT isActive ORDER BY at, sequence LIMIT ?4)
         """)
     ).binding(user.name, user.container.rawValue, user.environment.rawValue, surplus).run()
   }

@@ -91,7 +91,8 @@ extension Directory {
           SQL(
             "user.update",
             """
-            UPDATE user SET email = coalesce(?2, email), givenName = coalesce(?3, givenName), familyName = coalesce(?4, familyName),
+            UPDATE user SET email = coalesce(?2, email), givenName = coalesce(?3, givenName), familyName = \
+            coalesce(?4, familyName),
             isDiscoverable = coalesce(?5, isDiscoverable), phone = coalesce(?6, phone) WHERE id = ?1
             """)
         ).binding(
@@ -218,7 +219,10 @@ extension Directory {
     let found = try connection.statement(
       SQL(
         "webAuthToken.user",
-        "SELECT user.recordName, webAuthToken.hash FROM webAuthToken JOIN user ON user.id = webAuthToken.user WHERE hash = ?1 AND NOT user.isDisabled"
+        """
+        SELECT user.recordName, webAuthToken.hash FROM webAuthToken JOIN user ON user.id = webAuthToken.user \
+        WHERE hash = ?1 AND NOT user.isDisabled
+        """
       )
     ).binding(hash).first { (recordName: $0.text(0), hash: $0.blob(1)) }
     guard let found, ConstantTime.areEqual(found.hash, hash) else { return nil }

@@ -34,6 +34,9 @@ enum DirectoryFormat: Int64, CaseIterable {
   case departures = 9
   /// Epochs of folders and shards in use. Cost: none, the new table has a row for each shard that a worker held.
   case dataEpochs = 10
+  /// Roles of operators and developers, sessions of the console, and the audit of operator calls. Cost: none, the new
+  /// tables are empty.
+  case staff = 11
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -69,7 +72,10 @@ enum DirectoryFormat: Int64, CaseIterable {
       }
       guard format <= current else {
         throw InstallationProblem(
-          "\(path) has format \(format), but this release knows only formats up to \(current): use the release that wrote it, or a newer one."
+          """
+          \(path) has format \(format), but this release knows only formats up to \(current): use the release that \
+          wrote it, or a newer one.
+          """
         )
       }
       for change in allCases where change.rawValue > format {
@@ -87,14 +93,21 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .accounts: Self.accountTables
     case .rolesAndQuotas: Self.roles
     case .sessionOrigins:
-      "ALTER TABLE session ADD COLUMN apiToken BLOB; CREATE INDEX sessionAPIToken ON session (apiToken) WHERE apiToken IS NOT NULL;"
+      """
+      ALTER TABLE session ADD COLUMN apiToken BLOB; CREATE INDEX sessionAPIToken ON session (apiToken) WHERE apiToken \
+      IS NOT NULL;
+      """
     case .generations: "ALTER TABLE environment ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;"
     case .rules: "ALTER TABLE environment ADD COLUMN rules TEXT;"
     case .sharedZones: Self.sharedZoneTables
     case .apps: "ALTER TABLE container ADD COLUMN displayName TEXT; ALTER TABLE container ADD COLUMN appURL TEXT;"
     case .departures:
-      "CREATE TABLE departure (recordName TEXT PRIMARY KEY, name TEXT NOT NULL, requested INTEGER NOT NULL, due INTEGER NOT NULL, isLast INTEGER NOT NULL) WITHOUT ROWID;"
+      """
+      CREATE TABLE departure (recordName TEXT PRIMARY KEY, name TEXT NOT NULL, requested INTEGER NOT NULL, \
+      due INTEGER NOT NULL, isLast INTEGER NOT NULL) WITHOUT ROWID;
+      """
     case .dataEpochs: Self.dataEpochTable
+    case .staff: Self.staffTables
     }
   }
 
@@ -107,29 +120,33 @@ enum DirectoryFormat: Int64, CaseIterable {
     CREATE TABLE value (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
     CREATE TABLE container (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, created INTEGER NOT NULL);
     CREATE TABLE user (
-      id INTEGER PRIMARY KEY, recordName TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE, email TEXT COLLATE NOCASE UNIQUE,
-      givenName TEXT, familyName TEXT, isDisabled INTEGER NOT NULL DEFAULT 0, created INTEGER NOT NULL);
+      id INTEGER PRIMARY KEY, recordName TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE,
+      email TEXT COLLATE NOCASE UNIQUE, givenName TEXT, familyName TEXT, isDisabled INTEGER NOT NULL DEFAULT 0,
+      created INTEGER NOT NULL);
     CREATE TABLE webAuthToken (
-      hash BLOB PRIMARY KEY, user INTEGER NOT NULL REFERENCES user (id) ON DELETE CASCADE, created INTEGER NOT NULL) WITHOUT ROWID;
+      hash BLOB PRIMARY KEY, user INTEGER NOT NULL REFERENCES user (id) ON DELETE CASCADE,
+      created INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE apiToken (
-      hash BLOB PRIMARY KEY, beginning TEXT NOT NULL, container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE,
-      environment TEXT NOT NULL, allowedOrigins TEXT NOT NULL, created INTEGER NOT NULL) WITHOUT ROWID;
+      hash BLOB PRIMARY KEY, beginning TEXT NOT NULL,
+      container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE, environment TEXT NOT NULL,
+      allowedOrigins TEXT NOT NULL, created INTEGER NOT NULL) WITHOUT ROWID;
     CREATE INDEX apiTokenBeginning ON apiToken (beginning);
     CREATE TABLE serverKey (
-      keyID TEXT PRIMARY KEY, container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE, name TEXT, pem TEXT NOT NULL,
-      created INTEGER NOT NULL) WITHOUT ROWID;
+      keyID TEXT PRIMARY KEY, container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE, name TEXT,
+      pem TEXT NOT NULL, created INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE environment (
-      container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE, name TEXT NOT NULL, version INTEGER NOT NULL, schema TEXT NOT NULL,
-      latestModel TEXT, PRIMARY KEY (container, name)) WITHOUT ROWID;
+      container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE, name TEXT NOT NULL,
+      version INTEGER NOT NULL, schema TEXT NOT NULL, latestModel TEXT, PRIMARY KEY (container, name)) WITHOUT ROWID;
     CREATE TABLE model (
-      container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE, environment TEXT NOT NULL, hash TEXT NOT NULL, contents BLOB NOT NULL,
-      pushed INTEGER NOT NULL, PRIMARY KEY (container, environment, hash));
+      container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE, environment TEXT NOT NULL,
+      hash TEXT NOT NULL, contents BLOB NOT NULL, pushed INTEGER NOT NULL, PRIMARY KEY (container, environment, hash));
     """
 
   private static let roles = """
     CREATE TABLE userRole (
-      user INTEGER NOT NULL REFERENCES user (id) ON DELETE CASCADE, container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE,
-      environment TEXT NOT NULL, role TEXT NOT NULL, granted INTEGER NOT NULL, PRIMARY KEY (user, container, environment, role)) WITHOUT ROWID;
+      user INTEGER NOT NULL REFERENCES user (id) ON DELETE CASCADE,
+      container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE, environment TEXT NOT NULL,
+      role TEXT NOT NULL, granted INTEGER NOT NULL, PRIMARY KEY (user, container, environment, role)) WITHOUT ROWID;
     ALTER TABLE user ADD COLUMN quotaByteCount INTEGER;
     """
 
@@ -139,8 +156,9 @@ enum DirectoryFormat: Int64, CaseIterable {
     ALTER TABLE user ADD COLUMN phone TEXT;
     CREATE UNIQUE INDEX userPhone ON user (phone) WHERE phone IS NOT NULL;
     CREATE TABLE sharedZone (
-      user TEXT NOT NULL, container TEXT NOT NULL REFERENCES container (name) ON DELETE CASCADE, environment TEXT NOT NULL, owner TEXT NOT NULL,
-      zoneName TEXT NOT NULL, isActive INTEGER NOT NULL, sequence INTEGER NOT NULL, shard INTEGER NOT NULL, at INTEGER NOT NULL,
+      user TEXT NOT NULL, container TEXT NOT NULL REFERENCES container (name) ON DELETE CASCADE,
+      environment TEXT NOT NULL, owner TEXT NOT NULL, zoneName TEXT NOT NULL, isActive INTEGER NOT NULL,
+      sequence INTEGER NOT NULL, shard INTEGER NOT NULL, at INTEGER NOT NULL,
       PRIMARY KEY (user, container, environment, owner, zoneName)) WITHOUT ROWID;
     CREATE INDEX sharedZoneShard ON sharedZone (shard, container, environment, owner, zoneName, user);
     CREATE INDEX sharedZoneEnvironment ON sharedZone (container, environment);
@@ -166,7 +184,10 @@ enum DirectoryFormat: Int64, CaseIterable {
     if let stored = try value("shardCount", in: connection).flatMap({ Int(String(decoding: $0, as: UTF8.self)) }) {
       guard wanted == nil || wanted == stored else {
         throw InstallationProblem(
-          "This installation has \(stored) shards, and the number can't change: start it with --shards \(stored) or without --shards."
+          """
+          This installation has \(stored) shards, and the number can't change: start it with --shards \(stored) or \
+          without --shards.
+          """
         )
       }
       return stored
@@ -174,7 +195,10 @@ enum DirectoryFormat: Int64, CaseIterable {
     let count = wanted ?? defaultShardCount
     guard shardCountRange.contains(count) else {
       throw InstallationProblem(
-        "An installation has \(shardCountRange.lowerBound) to \(shardCountRange.upperBound) shards, not \(count): change --shards."
+        """
+        An installation has \(shardCountRange.lowerBound) to \(shardCountRange.upperBound) shards, not \(count): \
+        change --shards.
+        """
       )
     }
     try connection.transaction { try set("shardCount", Array(String(count).utf8), in: connection) }

@@ -11,7 +11,7 @@ extension OperatorAPI {
   func containers(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
-      let rows = try await directory.containers()
+      let rows = try await directory.containers().filter { request.member.maySee($0.id) }
       return OperatorAnswer(list: "containers", rows) { row, writer in
         writer.member("container", row.id.rawValue)
         Self.write(row.app, to: &writer)

@@ -54,13 +54,24 @@ extension LostAttribute {
     let place = "\(name.recordType).\(field)"
     guard let successor else {
       return
-        "The model no longer has \(place): its values stay (\(records)), and devices with this model neither read nor clear them."
+        """
+        The model no longer has \(place): its values stay (\(records)), and devices with this model neither read nor \
+        clear them.
+        """
     }
     if isDeclared {
       return
-        "\(place) is now called \(successor) (renamingIdentifier). The server moves no values: \(records) keep theirs in \(field) for devices with earlier models; \(successor) is empty until a device that migrated its store sets it again."
+        """
+        \(place) is now called \(successor) (renamingIdentifier). The server moves no values: \(records) keep theirs \
+        in \(field) for devices with earlier models; \(successor) is empty until a device that migrated its store sets \
+        it again.
+        """
     }
     return
-      "The model no longer has \(place), and \(successor) is new: the old values stay in \(field) (\(records)), and devices with this model don't read them. If the attribute only has a new name, set its renamingIdentifier, or devices' own stores lose the values, too."
+      """
+      The model no longer has \(place), and \(successor) is new: the old values stay in \(field) (\(records)), and \
+      devices with this model don't read them. If the attribute only has a new name, set its renamingIdentifier, or \
+      devices' own stores lose the values, too.
+      """
   }
 }

@@ -8,6 +8,21 @@ import WebServices
 import XCDataModel
 
 extension OperatorAPI {
+  /// `GET` lists the models of an environment; `PUT` as the mirror API's `model`.
+  func models(_ request: Request, _ key: EnvironmentKey) async throws -> OperatorAnswer {
+    guard request.method == "GET", request.rest.isEmpty else { return try await model(request, key) }
+    let state = try await directory.environment(key)
+    return OperatorAnswer(list: "models", try await directory.models(of: key)) { row, writer in
+      writer.member("hash", row.hash)
+      writer.member("pushed", row.pushed)
+      writer.member("latest", row.hash == state.latestModelHash)
+      writer.key("entities")
+      writer.beginArray()
+      for entity in state.models[row.hash]?.entities ?? [] { writer.string(entity.name) }
+      writer.endArray()
+    }
+  }
+
   /// `PUT` with a model file; `configuration`, `dryRun`, `printSchema`, `changeTypes`.
   func model(_ request: Request, _ key: EnvironmentKey) async throws -> OperatorAnswer {
     guard request.method == "PUT", request.rest.isEmpty else { throw Self.noSuchCall(request) }

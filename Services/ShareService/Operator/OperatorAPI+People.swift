@@ -7,32 +7,47 @@ import ServiceKit
 
 extension OperatorAPI {
   /// With `usage` also the usage of each user's databases; with `container` only users with data in it, and their usage
-  /// there.
+  /// there. `search` finds a part of a name or an address; `after` and `limit` ask for a page.
   func listUsers(_ request: Request) async throws -> OperatorAnswer {
-    let users = try await directory.users()
     var query: [String: String] = [:]
     if let container = request.query["container"] { query["container"] = try Self.container(container).rawValue }
-    guard request.flag("usage") || !query.isEmpty else {
-      return OperatorAnswer(list: "users", users) { Self.write($0, to: &$1) }
-    }
-    let usage = await usage(query)
+    let limit = try request.query["limit"] == nil ? nil : request.limit(maximum: Self.userPage)
+    let counts = request.flag("usage") || !query.isEmpty
+    let usage = counts ? await usage(query) : Usage()
     let rows = Dictionary(grouping: usage.rows, by: \.owner)
-    let shown = query.isEmpty ? users : users.filter { rows[$0.recordName] != nil }
+    let matching = try await directory.users().filter { user in
+      (query.isEmpty || rows[user.recordName] != nil) && Self.matches(user, request.query["search"])
+        && request.query["after"].map { user.name.utf8.lexicographicallyPrecedes($0.utf8) || user.name == $0 } != true
+    }
+    let shown = matching.prefix(limit ?? .max)
     return OperatorAnswer { writer in
       writer.key("users")
       writer.beginArray()
       for user in shown {
-        let own = Usage(rows: rows[user.recordName] ?? [])
         writer.beginObject()
         Self.write(user, to: &writer)
-        writer.member("bytes", own.bytes)
-        writer.member("records", own.records)
-        writer.member("databases", own.databases)
+        if counts { Self.write(Usage(rows: rows[user.recordName] ?? []), to: &writer) }
         writer.endObject()
       }
       writer.endArray()
       if usage.isPartial { writer.member("isPartial", true) }
+      if shown.count < matching.count, let last = shown.last { writer.member("after", last.name) }
     }
+  }
+
+  private static let userPage = 1000
+
+  private static func matches(_ user: User, _ search: String?) -> Bool {
+    guard let search = search?.lowercased(), !search.isEmpty else { return true }
+    return [user.name, user.recordName, user.emailAddress, user.phoneNumber, user.givenName, user.familyName].contains {
+      $0?.lowercased().contains(search) == true
+    }
+  }
+
+  private static func write(_ usage: Usage, to writer: inout JSONWriter) {
+    writer.member("bytes", usage.bytes)
+    writer.member("records", usage.records)
+    writer.member("databases", usage.databases)
   }
 
   private static func write(_ user: User, to writer: inout JSONWriter) {

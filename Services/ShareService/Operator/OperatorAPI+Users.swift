@@ -124,7 +124,9 @@ extension OperatorAPI {
     guard let hash else {
       throw RecordError(
         .internalError,
-        "The share service lacks the memory to hash the password (\(passwords.cost.byteCount >> 20) MiB); nothing changed"
+        """
+        The share service lacks the memory to hash the password (\(passwords.cost.byteCount >> 20) MiB); nothing changed
+        """
       )
     }
     return hash

@@ -66,6 +66,9 @@ struct OperatorAPI: Sendable {
   let report: @Sendable (_ subject: String, _ query: [String: String]) async -> OperatorAnswer?
   /// Sends the workers a command with a subject and a query.
   let command: @Sendable (_ subject: String, _ query: [String: String]) async -> OperatorAnswer?
+  /// Answers the calls on the processes' own figures and log lines.
+  var records: @Sendable (_ subject: String, _ query: [String: String]) async throws -> OperatorAnswer? = { _, _ in nil
+  }
 
   /// A request as the gateway forwarded it.
   struct Request: Sendable {
@@ -76,6 +79,7 @@ struct OperatorAPI: Sendable {
     let body: [UInt8]
     /// Identifies the request in error dictionaries and in the log.
     let uuid: String
+    let member: StaffMember
 
     func flag(_ name: String) -> Bool { query[name] == "true" || query[name] == "1" }
   }
@@ -84,7 +88,7 @@ struct OperatorAPI: Sendable {
   func answer(_ message: OperatorRequest, body: [UInt8]) async -> OperatorAnswer {
     let uuid = random.uuid()
     do {
-      return try await route(message, body, uuid)
+      return try await judged(message, body) { try await route($0, body, uuid) }
     } catch let error as RecordError {
       return OperatorAnswer(error, uuid: uuid)
     } catch {
@@ -96,8 +100,8 @@ struct OperatorAPI: Sendable {
   private func route(_ message: OperatorRequest, _ body: [UInt8], _ uuid: String) async throws -> OperatorAnswer {
     func request(after count: Int) -> Request {
       Request(
-        method: message.method, rest: Array(message.path.dropFirst(count)), query: message.query, body: body, uuid: uuid
-      )
+        method: message.method, rest: Array(message.path.dropFirst(count)), query: message.query, body: body,
+        uuid: uuid, member: message.member ?? .tokenHolder)
     }
     let path = message.path
     if path.count >= 5, path[0] == "mirror", path[1] == "1" {
@@ -119,6 +123,10 @@ struct OperatorAPI: Sendable {
     case "sessions": return try await sessions(request(after: 3))
     case "usage": return try await usage(request(after: 3))
     case "explain": return try await explain(request(after: 3))
+    case "audit": return try await audit(request(after: 3))
+    case "models":
+      guard path.count == 5 else { throw Self.noSuchCall(path) }
+      return try await models(request(after: 5), Self.environment(path[3], path[4]))
     case "backup": return try await storage(request(after: 3), .backup)
     case "scrub": return try await storage(request(after: 3), .scrub)
     case "schema":
@@ -134,6 +142,12 @@ struct OperatorAPI: Sendable {
       guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
       guard let answer = await command("quarantine/retry", try retryQuery(message.query)) else {
         throw Self.noSuchCall(path)
+      }
+      return answer
+    case "sample", "history", "logs":
+      guard path.count == 3, message.method == "GET" else { throw Self.noSuchCall(request(after: 3)) }
+      guard let answer = try await records(path[2], message.query) else {
+        throw RecordError(.tryAgainLater, "The service is starting", retryAfter: 1)
       }
       return answer
     default:

@@ -60,6 +60,41 @@ final class SignInDesk: Sendable {
     }
   }
 
+  /// Opens a session of the console.
+  /// - Throws: errors of the directory.
+  func open(_ message: OpenConsole) async throws -> OpenConsole.Reply {
+    let outcome: Outcome<Directory.ConsoleOpening>
+    switch message.entry {
+    case .user(let name, let password):
+      outcome = try await look(at: Entry(name: name, password: password, address: message.clientAddress)) {
+        [directory] known in
+        try await directory.openConsole(forUser: known.key, passwordHash: known.hash)
+      }
+    case .operatorToken(let token): outcome = try await look(at: token, from: message.clientAddress)
+    }
+    switch outcome {
+    case .right(.token(let token)): return OpenConsole.Reply(token: token)
+    case .right(.lacksRole): return OpenConsole.Reply(lacksRole: true)
+    case .wrong: return OpenConsole.Reply()
+    case .wait(let seconds): return OpenConsole.Reply(retryAfter: seconds)
+    }
+  }
+
+  /// Counts tries of the operator token as those of a password, under a name that no user has.
+  private func look(at operatorToken: String, from address: String) async throws -> Outcome<Directory.ConsoleOpening> {
+    let counted: SignInThrottle.Attempt
+    switch begin(name: StaffMember.tokenName, from: address) {
+    case .counted(let attempt): counted = attempt
+    case .wait(let seconds): return .wait(seconds: seconds)
+    }
+    guard directory.isOperatorToken(operatorToken) else {
+      log.info("sign-in refused", ["address": .text(address)])
+      return .wrong
+    }
+    throttle.withLock { $0.succeeded(counted) }
+    return .right(.token(try await directory.openConsole()))
+  }
+
   /// A typed name and password, and the client's address.
   private struct Entry {
     let name: String
@@ -67,26 +102,24 @@ final class SignInDesk: Sendable {
     let address: String
   }
 
-  private enum Outcome {
-    /// The result of `open`: a session's token or a record name.
-    case right(String)
+  private enum Outcome<Opened> {
+    /// The result of `open`, such as a session's token.
+    case right(Opened)
     case wrong
     case wait(seconds: Int)
   }
 
   /// - Parameter open: called when the password is right; returns nil when the user is disabled or the password changed
   ///   meanwhile.
-  private func look(at entry: Entry, open: (_ known: (key: Int64, hash: String)) async throws -> String?) async throws
-    -> Outcome
-  {
+  private func look<Opened>(
+    at entry: Entry, open: (_ known: (key: Int64, hash: String)) async throws -> Opened?
+  ) async throws -> Outcome<Opened> {
     // No user has a longer name, and the memory for attempts is bounded.
     guard entry.name.utf8.count <= Limit.nameByteCount else { return .wrong }
     let counted: SignInThrottle.Attempt
-    switch throttle.withLock({ $0.begin(name: entry.name, from: Self.origin(of: entry.address), now: clock.now) }) {
+    switch begin(name: entry.name, from: entry.address) {
     case .counted(let attempt): counted = attempt
-    case .wait(let seconds):
-      log.warning("sign-in throttled", ["address": .text(entry.address), "seconds": .integer(Int64(seconds))])
-      return .wait(seconds: seconds)
+    case .wait(let seconds): return .wait(seconds: seconds)
     }
     do {
       return try await attempt(entry, counted, open: open)
@@ -98,11 +131,19 @@ final class SignInDesk: Sendable {
     }
   }
 
+  private func begin(name: String, from address: String) -> SignInThrottle.Outcome {
+    let outcome = throttle.withLock { $0.begin(name: name, from: Self.origin(of: address), now: clock.now) }
+    if case .wait(let seconds) = outcome {
+      log.warning("sign-in throttled", ["address": .text(address), "seconds": .integer(Int64(seconds))])
+    }
+    return outcome
+  }
+
   /// Checks an attempt that was counted.
-  private func attempt(
+  private func attempt<Opened>(
     _ entry: Entry, _ counted: SignInThrottle.Attempt,
-    open: (_ known: (key: Int64, hash: String)) async throws -> String?
-  ) async throws -> Outcome {
+    open: (_ known: (key: Int64, hash: String)) async throws -> Opened?
+  ) async throws -> Outcome<Opened> {
     let password = PasswordText.bytes(of: entry.password)
     // Earlier releases hashed passwords as typed. Longer ones can't match; they are cut so that they take no more time.
     let typed = Array(entry.password.utf8.prefix(PasswordHasher.byteLimit + 1))

@@ -20,11 +20,19 @@ extension StoreCall {
       return try EventPage(
         of: mirror.key, after: after, filter, limit: counts ? .max : limit, keepsEvents: !counts, in: snapshot)
     }
-    let body =
-      counts
-      ? StoreAnswer.eventCount(page.count, last: page.last)
-      : StoreAnswer.events(page.events.map(event), last: page.last, moreComing: page.moreComing)
-    return PlaneAnswer(mayWait: waits && page.count == 0, body: body)
+    let mayWait = waits && page.count == 0
+    if counts { return PlaneAnswer(mayWait: mayWait, body: StoreAnswer.eventCount(page.count, last: page.last)) }
+    let events = page.events.map(event)
+    if request.takesParts {
+      let parts = events.map { event in
+        StoreEventPage.Event(
+          identifier: event.identifier, begun: event.begun.json, ended: event.endDate == nil ? nil : event.json)
+      }
+      return try PlaneAnswer(
+        forProcess: StoreEventPage(parts, lastEvent: String(page.last), moreComing: page.moreComing), mayWait: mayWait)
+    }
+    return PlaneAnswer(
+      mayWait: mayWait, body: StoreAnswer.events(events, last: page.last, moreComing: page.moreComing))
   }
 
   private static let eventLimit = 200

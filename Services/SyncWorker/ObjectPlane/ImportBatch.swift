@@ -5,14 +5,20 @@ package import RecordStore
 package import Records
 import ServiceBus
 import ServiceKit
-import WebServices
+package import WebServices
 package import ZoneCommit
 
 extension StoreCall {
   package func fetchChanges() async throws(RecordError) -> PlaneAnswer {
+    let (batch, page) = try await importedBatch()
+    let waits = try integer("wait", default: 0, minimum: 0, maximum: 60) > 0
+    return PlaneAnswer(mayWait: waits && page.isEmpty && !page.moreComing, body: batch.json())
+  }
+
+  /// Reads a page, and notes what it says of the client and tells the client.
+  package func importedBatch() async throws(RecordError) -> (batch: WrittenImportBatch, page: ImportedPage) {
     let token = try token("after", as: .importBatch)
     let limit = try integer("limit", default: Limit.recordsPerResponse, maximum: Self.changesLimit)
-    let waits = try integer("wait", default: 0, minimum: 0, maximum: 60) > 0
     guard let form = AssetForm(rawValue: request.query["assets"] ?? AssetForm.inline.rawValue) else {
       throw RecordError(.badRequest, "assets is inline or links")
     }
@@ -44,10 +50,10 @@ extension StoreCall {
           isFirst: position == nil, state: state, reader: reader,
           upgrade: upgrade, at: started, output: ImportBatchWriter(values: values), in: snapshot)
         try batch.fill(limit: limit, from: snapshot)
-        let (answer, page) = batch.finish()
+        let (written, page) = batch.finish()
         // During a refetch or after a reset, a client does not have everything that its token passes.
         return ReadPage(
-          answer: answer, page: page,
+          batch: written, page: page,
           confirmed: position?.epoch == state.modelEpoch && position?.refetch == nil ? start : 0)
       }
     }
@@ -67,12 +73,12 @@ extension StoreCall {
       // Dropped because a full disk must not stop reading: only the event and the client's position go unnoted.
       guard error == .noSpace, !found.page.mustBeNoted else { throw error }
     }
-    return PlaneAnswer(mayWait: waits && found.page.isEmpty && !found.page.moreComing, body: found.answer)
+    return (found.batch, found.page)
   }
 
   /// A page as it was read.
   private struct ReadPage: Sendable {
-    let answer: [UInt8]
+    let batch: WrittenImportBatch
     let page: ImportedPage
     /// The sequence up to which the client says that it has everything.
     let confirmed: Int64

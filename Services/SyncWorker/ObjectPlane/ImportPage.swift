@@ -376,7 +376,7 @@ struct ImportBatch {
     page.leftOut.append(StoredUnimported(problem, place, row.sequence, of: mirror, after: earlier, at: now))
   }
 
-  consuming func finish() -> ([UInt8], ImportedPage) {
+  consuming func finish() -> (WrittenImportBatch, ImportedPage) {
     var page = page
     page.sequence = position.sequence
     page.completesFirstImport = state.firstImportAt == nil && !page.moreComing

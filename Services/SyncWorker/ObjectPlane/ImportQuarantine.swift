@@ -136,6 +136,6 @@ extension StoreCall {
         dueAt: row.dueAt == StoredQuarantine.never ? nil : row.dueAt,
         zoneID: names[row.zone].map { Zone.ID(zoneName: $0, ownerName: owner) })
     }
-    return PlaneAnswer(body: StoreAnswer.quarantine(objects, last: rows.last?.key ?? after, moreComing: moreComing))
+    return try answer(objects, last: rows.last?.key ?? after, moreComing: moreComing)
   }
 }

@@ -93,25 +93,19 @@ extension StoreCall {
   package func records() async throws(RecordError) -> PlaneAnswer {
     let names = try ObjectIDsRequest(try JSONValue.request(body)).objectIDs
     let rows = try await rows(names, byteLimit: Self.pageByteCount)
-    var output = JSONWriter(reservingByteCount: 1024 * names.count + 64)
-    output.beginObject()
-    output.key("records")
-    output.beginArray()
+    var output = ListAnswer("records", of: request, reservingByteCount: 1024 * names.count + 64)
     for (index, name) in names.enumerated() {
-      if index >= rows.count || output.bytes.count > Self.pageByteCount {
-        RecordDictionaryWriter.writeError(
-          RecordError(.badRequest, "The records are too large for one answer: ask for fewer at a time"), of: name,
-          to: &output)
+      if index >= rows.count || output.byteCount > Self.pageByteCount {
+        output.add(
+          RecordError(.badRequest, "The records are too large for one answer: ask for fewer at a time"), ofRecord: name)
       } else if let row = rows[index].row, !row.isDeleted {
-        RecordDictionaryWriter(zone: rows[index].zone, assets: assetLinks).write(
-          row.record, tag: row.tag, as: .complete, to: &output)
+        let writer = RecordDictionaryWriter(zone: rows[index].zone, assets: assetLinks)
+        output.add { writer.write(row.record, tag: row.tag, as: .complete, to: &$0) }
       } else {
-        RecordDictionaryWriter.writeError(RecordError(.notFound, "Record not found"), of: name, to: &output)
+        output.add(RecordError(.notFound, "Record not found"), ofRecord: name)
       }
     }
-    output.endArray()
-    output.endObject()
-    return PlaneAnswer(body: output.bytes)
+    return try output.finish()
   }
 
   /// In the private database for every object; in the public one for objects that are not stored or the caller's (A12).

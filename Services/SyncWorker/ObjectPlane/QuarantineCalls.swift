@@ -25,15 +25,35 @@ extension StoreCall {
     if moreComing { rows.removeLast() }
     // The changes that a guest keeps for its home's journal wait for nothing.
     let listed = rows.filter { !KeptChanges.isName($0.name) }
-    return PlaneAnswer(
-      body: StoreAnswer.quarantine(
-        listed.map(QuarantinedObject.init), last: rows.last?.key ?? Int64(after), moreComing: moreComing))
+    return try answer(
+      listed.map(QuarantinedObject.init), last: rows.last?.key ?? Int64(after), moreComing: moreComing)
+  }
+
+  /// - Parameter last: the key of the last object, for the next `after`.
+  func answer(_ objects: [QuarantinedObject], last: Int64, moreComing: Bool) throws(RecordError) -> PlaneAnswer {
+    var output = ListAnswer("quarantined", of: request, reservingByteCount: 512)
+    for object in objects {
+      output.add { output in
+        output.beginObject()
+        object.writeMembers(to: &output)
+        output.endObject()
+      }
+    }
+    return try output.finish(moreComing: moreComing) { output in
+      output.member("lastQuarantined", String(last))
+      output.member("moreComing", moreComing)
+    }
   }
 
   private static let quarantineLimit = 200
 
   /// Makes held-back changes due and wakes the exporter.
   package func retryQuarantine(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    PlaneAnswer(body: StoreAnswer.retried(try await hastenQuarantine(startNext: startNext)))
+  }
+
+  /// - Returns: the number of objects that are due now.
+  package func hastenQuarantine(startNext: @Sendable () -> Void) async throws(RecordError) -> Int {
     let names = try RetryQuarantineRequest(body.isEmpty ? nil : JSONValue.request(body)).objectIDs
     let at = now
     let commit = store.enqueue { transaction -> (count: Int, key: Int64) in
@@ -49,7 +69,7 @@ extension StoreCall {
     startNext()
     let (count, key) = try await value(of: commit)
     if count > 0 { exports.signal(.backlog(mirrorKey: key), on: store.shard) }
-    return PlaneAnswer(body: StoreAnswer.retried(count))
+    return count
   }
 }
 

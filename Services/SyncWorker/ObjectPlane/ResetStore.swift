@@ -53,7 +53,10 @@ extension StoreCall {
     if ResetBreaker.allows(openResetCount: state.openResetCount) { return }
     let refusal = RecordError(
       .conflict,
-      "The store was reset \(state.openResetCount) times without a complete import since: import to the end before the next reset",
+      """
+      The store was reset \(state.openResetCount) times without a complete import since: import to the end before the \
+      next reset
+      """,
       cocoaErrorCode: .unrecoverable)
     let (at, identifier) = (now, context.random.uuid())
     try await value(

@@ -53,8 +53,11 @@ extension SaveCheck {
     for (place, saved) in new where saved.timestamp <= mirror.forgottenAt + EditTime.tolerance {
       throw RecordError(
         .conflict,
-        "transactions[\(place)]: it dates from \(MirrorDate.text(saved.timestamp)), and the server no longer knows the store's transactions until "
-          + "\(MirrorDate.text(mirror.forgottenAt)), so it can't tell whether this one is new: import, and save missing changes as a new transaction"
+        """
+        transactions[\(place)]: it dates from \(MirrorDate.text(saved.timestamp)), and the server no longer knows the \
+        store's transactions until \(MirrorDate.text(mirror.forgottenAt)), so it can't tell whether this one is new: \
+        import, and save missing changes as a new transaction
+        """
       )
     }
   }

@@ -4,13 +4,23 @@ import Mirroring
 package import RecordStore
 package import Records
 import ServiceBus
-import WebServices
+package import WebServices
 package import ZoneCommit
 
 extension StoreCall {
   /// With `caughtUp=<token>` also whether the client's store has all that the token covers; `wait` waits for that.
   package func status() async throws(RecordError) -> PlaneAnswer {
-    let waits = try integer("wait", default: 0, minimum: 0, maximum: 60) > 0
+    let waits = try waitsForStatus()
+    let status = try await storeStatus()
+    return PlaneAnswer(mayWait: waits && !status.caughtUp, body: status.json)
+  }
+
+  package func waitsForStatus() throws(RecordError) -> Bool {
+    try integer("wait", default: 0, minimum: 0, maximum: 60) > 0
+  }
+
+  package func storeStatus() async throws(RecordError) -> StoreStatus {
+    let waits = try waitsForStatus()
     let state = try await read { snapshot -> Standing in
       let current = try self.mirror(in: snapshot)
       if waits { watch(current) }
@@ -49,7 +59,7 @@ extension StoreCall {
     case .writing(let count, let total)?: status.move = StoreStatus.Move(phase: "writing", done: count, total: total)
     case nil: break
     }
-    return PlaneAnswer(mayWait: waits && !isCaughtUp, body: status.json)
+    return status
   }
 
   /// The stored part of a store's status.

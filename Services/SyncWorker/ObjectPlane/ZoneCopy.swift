@@ -47,7 +47,10 @@ struct ZoneCopy {
       if names.count > Limit.moveCount || byteCount > Limit.moveByteCount {
         throw RecordError(
           .badRequest,
-          "Zone '\(zone.zoneName)' has more than \(Limit.moveCount) records or \(Limit.moveByteCount) bytes, which is the limit of a copy: move its objects out, a graph at a time",
+          """
+          Zone '\(zone.zoneName)' has more than \(Limit.moveCount) records or \(Limit.moveByteCount) bytes, which is \
+          the limit of a copy: move its objects out, a graph at a time
+          """,
           cocoaErrorCode: .mirroring)
       }
     }

@@ -8,10 +8,11 @@ import ZoneCommit
 
 /// The place between two pages of a zone's feed.
 ///
-/// Forwards a page goes on after the last change that was seen. In reverse (newest first) a feed runs from the zone's last change at its
-/// beginning (`top`) back to what the client had seen before (`since`); its tokens name both and the place in between, and the last one
-/// is an ordinary token of `top`. A record that changes while a client pages back moves behind `top`: the next feed brings it. A token of
-/// an unfinished feed in reverse that is used forwards goes on after `since`: records may come twice, none is lost.
+/// Forwards a page goes on after the last change that was seen. In reverse (newest first) a feed runs from the zone's
+/// last change at its beginning (`top`) back to what the client had seen before (`since`); its tokens name both and the
+/// place in between, and the last one is an ordinary token of `top`. A record that changes while a client pages back
+/// moves behind `top`: the next feed brings it. A token of an unfinished feed in reverse that is used forwards goes on
+/// after `since`: records may come twice, none is lost.
 struct FeedPosition: Hashable, Sendable {
   private(set) var since: Int64
   /// In reverse: changes from here on were seen, and where that began.

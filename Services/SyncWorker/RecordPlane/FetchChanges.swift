@@ -27,30 +27,29 @@ extension RecordPlaneCall {
 
   func fetchZoneChanges() async throws(RecordError) -> PlaneAnswer {
     let zones = try ZoneChangesRequest.zones(of: json)
-    var output = JSONWriter(reservingByteCount: 64 * 1024)
-    output.beginObject()
-    output.key("zones")
-    output.beginArray()
+    var output = ListAnswer("zones", of: request, reservingByteCount: 64 * 1024)
     for changes in zones {
       do {
         let zone = try zone(changes.zone)
         // A zone without room in the answer gets an empty page.
-        let hasRoom = output.bytes.count <= Self.pageByteCount
+        let hasRoom = output.byteCount <= Self.pageByteCount
         let page = try await page(of: zone, changes, limit: hasRoom ? changes.resultsLimit : 0)
-        output.beginObject()
-        output.key("zoneID")
-        zone.write(to: &output)
-        write(page, of: zone, as: changes, to: &output)
-        output.endObject()
+        output.add { output in
+          output.beginObject()
+          output.key("zoneID")
+          zone.write(to: &output)
+          write(page, of: zone, as: changes, to: &output)
+          output.endObject()
+        }
       } catch {
         // A failure of the whole shard fails the request; a failure of one zone is that zone's item.
         guard error.code == .badRequest || error.code == .zoneNotFound else { throw error }
-        ZoneDictionary.writeError(error, of: changes.zone, defaultOwner: ownerRecordName, to: &output)
+        output.add(error) {
+          ZoneDictionary.writeError(error, of: changes.zone, defaultOwner: ownerRecordName, to: &$0)
+        }
       }
     }
-    output.endArray()
-    output.endObject()
-    return PlaneAnswer(body: output.bytes)
+    return try output.finish()
   }
 
   func fetchRecordChanges() async throws(RecordError) -> PlaneAnswer {
@@ -140,28 +139,27 @@ extension RecordPlaneCall {
       zones.removeAll { $0.zoneName == ReservedName.defaultZone || ($0.isDeleted && start == 0) }
       return (zones, SyncToken(.database, incarnation: row.incarnation, sequence: end), moreComing)
     }
-    return writeDatabasePage(page.zones, token: page.token, moreComing: page.moreComing, tokenKeys: tokenKeys)
+    return try writeDatabasePage(page.zones, token: page.token, moreComing: page.moreComing, tokenKeys: tokenKeys)
   }
 
-  func writeDatabasePage(_ zones: [StoredZone], token: SyncToken, moreComing: Bool, tokenKeys: [String]) -> PlaneAnswer
+  func writeDatabasePage(_ zones: [StoredZone], token: SyncToken, moreComing: Bool, tokenKeys: [String])
+    throws(RecordError) -> PlaneAnswer
   {
-    var output = JSONWriter(reservingByteCount: 256 * (zones.count + 1))
-    output.beginObject()
-    output.key("zones")
-    output.beginArray()
+    var output = ListAnswer("zones", of: request, reservingByteCount: 256 * (zones.count + 1))
     for stored in zones {
       let zone = Zone.ID(zoneName: stored.zoneName, ownerName: database.owner)
-      if stored.isDeleted {
-        ZoneDictionary.writeDeleted(zone, to: &output)
-      } else {
-        ZoneDictionary.write(zone, syncToken: stored.syncToken.text, to: &output)
+      output.add { output in
+        if stored.isDeleted {
+          ZoneDictionary.writeDeleted(zone, to: &output)
+        } else {
+          ZoneDictionary.write(zone, syncToken: stored.syncToken.text, to: &output)
+        }
       }
     }
-    output.endArray()
-    for key in tokenKeys { output.member(key, token.text) }
-    output.member("moreComing", moreComing)
-    output.endObject()
-    return PlaneAnswer(body: output.bytes)
+    return try output.finish(syncToken: token.text, moreComing: moreComing) { output in
+      for key in tokenKeys { output.member(key, token.text) }
+      output.member("moreComing", moreComing)
+    }
   }
 
   // MARK: Tokens
@@ -177,7 +175,8 @@ extension RecordPlaneCall {
   }
 
   /// The sequence a database's feed goes on after.
-  /// - Throws: `Unknown sync continuation type` for a token of something else: another zone, or the same name in an earlier life.
+  /// - Throws: `Unknown sync continuation type` for a token of something else: another zone, or the same name in an
+  ///   earlier life.
   static func start(_ token: SyncToken?, at position: ChangesPosition, incarnation: UInt64, end: Int64) throws -> Int64
   {
     guard let token else { return position == .caughtUp ? end : 0 }

@@ -15,12 +15,13 @@ private struct SharedZoneChange: Sendable {
 }
 
 extension RecordPlaneCall {
-  /// One owner's part of a shared database's feed. A zone is told when something changed in it or access to it began, and as deleted when that ended.
+  /// One owner's part of a shared database's feed. A zone is told when something changed in it or access to it began,
+  /// and as deleted when that ended.
   func fetchSharedChanges(_ changes: DatabaseChangesRequest, _ token: SyncToken?, tokenKeys: [String])
     async throws(RecordError) -> PlaneAnswer
   {
     guard let user = request.caller.userRecordName, user != database.owner else {
-      return writeDatabasePage([], token: SyncToken(.database, []), moreComing: false, tokenKeys: tokenKeys)
+      return try writeDatabasePage([], token: SyncToken(.database, []), moreComing: false, tokenKeys: tokenKeys)
     }
     let database = database
     let page = try await read { snapshot -> (zones: [StoredZone], token: SyncToken, moreComing: Bool) in
@@ -38,7 +39,7 @@ extension RecordPlaneCall {
       let end = moreComing ? found.last?.sequence ?? start : row.sequence
       return (found.map(\.zone), SyncToken(.database, incarnation: row.incarnation, sequence: end), moreComing)
     }
-    return writeDatabasePage(page.zones, token: page.token, moreComing: page.moreComing, tokenKeys: tokenKeys)
+    return try writeDatabasePage(page.zones, token: page.token, moreComing: page.moreComing, tokenKeys: tokenKeys)
   }
 
   /// Ascending by sequence.

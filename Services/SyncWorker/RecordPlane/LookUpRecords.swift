@@ -37,25 +37,20 @@ extension RecordPlaneCall {
       return (row, records, shares)
     }
     let records = writer(for: zone, showing: found.2)
-    var output = JSONWriter(reservingByteCount: 512 * (lookup.items.count + 1))
-    output.beginObject()
-    output.key("records")
-    output.beginArray()
+    var output = ListAnswer("records", of: request, reservingByteCount: 512 * (lookup.items.count + 1))
     for (index, item) in lookup.items.enumerated() {
-      if output.bytes.count > Self.pageByteCount {
-        RecordDictionaryWriter.writeError(Self.noRoom, of: item.recordName, to: &output)
-      } else if index < found.1.count, let stored = found.1[index], !stored.isDeleted {
-        records.write(stored.record, tag: stored.tag, as: item.presentation, to: &output)
-      } else if index >= found.1.count, found.0 != nil {
-        RecordDictionaryWriter.writeError(Self.noRoom, of: item.recordName, to: &output)
+      let isFull = output.byteCount > Self.pageByteCount
+      if !isFull, index < found.1.count, let stored = found.1[index], !stored.isDeleted {
+        output.add { records.write(stored.record, tag: stored.tag, as: item.presentation, to: &$0) }
+      } else if isFull || (index >= found.1.count && found.0 != nil) {
+        output.add(Self.noRoom, ofRecord: item.recordName)
       } else {
-        RecordDictionaryWriter.writeError(RecordError(.notFound, "Record not found"), of: item.recordName, to: &output)
+        output.add(RecordError(.notFound, "Record not found"), ofRecord: item.recordName)
       }
     }
-    output.endArray()
-    if wantsSyncToken, let token = found.0?.shownSyncToken { output.member("syncToken", token) }
-    output.endObject()
-    return PlaneAnswer(body: output.bytes)
+    return try output.finish { output in
+      if wantsSyncToken, let token = found.0?.shownSyncToken { output.member("syncToken", token) }
+    }
   }
 
   /// The error for the rest of a lookup, which can't be paged.

@@ -30,7 +30,9 @@ extension RecordPlaneCall {
         database: database, zone: zone, operations: modify.operations, isAtomic: modify.isAtomic ?? !zone.isDefault,
         terms: CommitTerms(
           .edit, by: WriteAuthor(userRecordName: user, device: request.clientID),
-          Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema, quota: try await quota(),
+          Stamp(
+            timestamp: context.clock.now, userRecordName: user, deviceID: request.caller.member?.deviceID ?? "1"),
+          schema, quota: try await quota(),
           shard: store.shard, context),
         permissions: schema.permissions(of: request.caller, in: database), key: key, finder: finder, people: people)
       try await context.assets.prepare(modify.assets, for: store.shard, log: context.log)
@@ -39,7 +41,7 @@ extension RecordPlaneCall {
       do {
         let result = try await pending.value
         result.effects.publish(by: context)
-        return answer(
+        return try answer(
           result, to: modification, wantsConflicts ? try await conflicts(in: result, of: modification) : [:])
       } catch is RecordTypeUnknown {
         continue
@@ -81,12 +83,14 @@ extension RecordPlaneCall {
       owner: database.owner, caller: user, looking: requests.flatMap(\.patch.lookups), in: context.people)
   }
 
-  /// Operations without a type are read with the type the record had just before; it is seldom another one at the write.
+  /// Operations without a type are read with the type the record had just before; it is seldom another one at the
+  /// write.
   private static let attemptCount = 3
 
   // MARK: Reading
 
-  /// The request, read with a schema that covers it: development's is extended first, production's refuses what it lacks.
+  /// The request, read with a schema that covers it: development's is extended first, production's refuses what it
+  /// lacks.
   private func readModification(of zone: Zone.ID, _ key: IdempotencyKey) async throws(RecordError) -> (
     modify: ModifyRecordsRequest, schema: EnvironmentSchema
   ) {
@@ -146,38 +150,39 @@ extension RecordPlaneCall {
 
   private func answer(
     _ result: RecordModification.Result, to modification: RecordModification, _ conflicts: [Int: RecordConflict]
-  ) -> PlaneAnswer {
+  ) throws(RecordError) -> PlaneAnswer {
     let isAtomicFailure =
       modification.isAtomic && result.items.count > 1
       && result.items.contains { if case .failed = $0 { true } else { false } }
     let records = writer(for: modification.zone, showing: result.shares)
-    var output = JSONWriter(reservingByteCount: 1024 * (result.items.count + 1))
-    output.beginObject()
-    if isAtomicFailure {
+    var output = ListAnswer("records", of: request, reservingByteCount: 1024 * (result.items.count + 1)) { output in
+      guard isAtomicFailure else { return }
       output.member("uuid", request.uuid)
       RecordError(.atomicError, "Atomic failure").writeMembers(to: &output)
     }
-    output.key("records")
-    output.beginArray()
     for (place, (operation, item)) in zip(modification.operations, result.items).enumerated() {
       switch item {
       case .saved(let stored):
-        records.write(
-          stored.record, tag: stored.tag, as: operation.presentation(isShort: output.bytes.count > Self.pageByteCount),
-          to: &output)
-      case .deleted: RecordDictionaryWriter.writeDeleted(operation.recordName, to: &output)
+        output.add { output in
+          let presentation = operation.presentation(isShort: output.bytes.count > Self.pageByteCount)
+          records.write(stored.record, tag: stored.tag, as: presentation, to: &output)
+        }
+      case .deleted: output.add { RecordDictionaryWriter.writeDeleted(operation.recordName, to: &$0) }
       case .failed(let error):
-        if let conflict = conflicts[place], output.bytes.count < Self.pageByteCount {
+        guard let conflict = conflicts[place], output.byteCount < Self.pageByteCount else {
+          output.add(error, ofRecord: operation.recordName)
+          continue
+        }
+        output.add(error) { output in
           records.writeConflict(error, conflict, numbersAsStrings: operation.presentation.numbersAsStrings, to: &output)
-        } else {
-          RecordDictionaryWriter.writeError(error, of: operation.recordName, to: &output)
         }
       }
     }
-    output.endArray()
-    if wantsSyncToken, !isAtomicFailure, let token = result.zone?.shownSyncToken { output.member("syncToken", token) }
-    output.endObject()
-    return PlaneAnswer(status: isAtomicFailure ? ServerErrorCode.atomicError.row.httpStatus : 200, body: output.bytes)
+    var answer = try output.finish { output in
+      if wantsSyncToken, !isAtomicFailure, let token = result.zone?.shownSyncToken { output.member("syncToken", token) }
+    }
+    if isAtomicFailure { answer.status = ServerErrorCode.atomicError.row.httpStatus }
+    return answer
   }
 }
 
@@ -202,7 +207,8 @@ extension ModifyRecordsRequest {
     }
   }
 
-  /// With the operations refused whose new fields would make their type too wide, and the fields that the others need declared.
+  /// With the operations refused whose new fields would make their type too wide, and the fields that the others need
+  /// declared.
   fileprivate func fitted(
     to schema: SchemaIndex, _ undeclared: [UndeclaredField]
   ) -> (fitting: ModifyRecordsRequest, fields: [ExtendSchema.SchemaField]) {

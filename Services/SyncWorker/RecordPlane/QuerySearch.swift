@@ -8,8 +8,9 @@ import ZoneCommit
 
 /// Collects the hits of a page, zone by zone.
 ///
-/// Indexes only propose records: each is looked at itself (`RecordQuery.matches`), so that an index that knows just the beginning of a
-/// value, or words where a phrase was meant, is as good as one that knows all. Which path was taken shows in nothing but the time.
+/// Indexes only propose records: each is looked at itself (`RecordQuery.matches`), so that an index that knows just the
+/// beginning of a value, or words where a phrase was meant, is as good as one that knows all. Which path was taken
+/// shows in nothing but the time.
 package struct QuerySearch {
   struct Hit: Sendable {
     let zoneName: String

@@ -13,7 +13,8 @@ struct RecordTypeUnknown: Error {}
 /// The caller may change shares, but could not when the request's people were to be looked up.
 struct PeopleUnknown: Error {}
 
-/// A batch of operations on one zone, ready to be written. A class because it is handed on from step to step: a copy of it retains sixty objects.
+/// A batch of operations on one zone, ready to be written. A class because it is handed on from step to step: a copy of
+/// it retains sixty objects.
 final class RecordModification: Sendable {
   enum Item: Sendable {
     case saved(StoredRecord)

@@ -40,8 +40,8 @@ extension RecordPlaneCall {
         return .success(asset)
       }
     }
-    // Where it will be used may be another shard, and this record may be gone by then: so it is as if it had been uploaded again. After the read,
-    // which others wait for; what was collected in between is refused.
+    // Where it will be used may be another shard, and this record may be gone by then: so it is as if it had been
+    // uploaded again. After the read, which others wait for; what was collected in between is refused.
     let offered: Set<Asset>
     do throws(AssetError) {
       let known = found.compactMap(\.asset)

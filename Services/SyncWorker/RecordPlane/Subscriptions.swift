@@ -23,7 +23,7 @@ extension RecordPlaneCall {
       guard let row = try snapshot.database(database) else { return [] }
       return try snapshot.subscriptions(of: user, scope: scope, in: row.key, limit: Limit.subscriptionsPerUser)
     }
-    return Self.answer(rows) { row, output in output.raw(row.payload) }
+    return try answer(rows) { row, output in output.add { $0.raw(row.payload) } }
   }
 
   func lookUpSubscriptions() async throws(RecordError) -> PlaneAnswer {
@@ -33,11 +33,11 @@ extension RecordPlaneCall {
       guard let row = try snapshot.database(database) else { return identifiers.map { _ in nil } }
       return try identifiers.map { try snapshot.subscription($0, of: user, scope: scope, in: row.key) }
     }
-    return Self.answer(zip(identifiers, rows)) { item, output in
+    return try answer(zip(identifiers, rows)) { item, output in
       if let row = item.1 {
-        output.raw(row.payload)
+        output.add { $0.raw(row.payload) }
       } else {
-        Subscription.writeError(Self.missing(subscription: item.0), of: item.0, to: &output)
+        output.add(Self.missing(subscription: item.0), of: item.0)
       }
     }
   }
@@ -57,12 +57,12 @@ extension RecordPlaneCall {
     let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
     startNext()
     let items = try await value(of: pending)
-    return Self.answer(zip(plans, items)) { item, output in
+    return try answer(zip(plans, items)) { item, output in
       let (plan, outcome) = item
       switch outcome {
-      case .saved: output.raw(plan.payload)
-      case .deleted: Subscription.writeDeleted(plan.subscriptionID, to: &output)
-      case .failed(let error): Subscription.writeError(error, of: plan.subscriptionID, to: &output)
+      case .saved: output.add { $0.raw(plan.payload) }
+      case .deleted: output.add { Subscription.writeDeleted(plan.subscriptionID, to: &$0) }
+      case .failed(let error): output.add(error, of: plan.subscriptionID)
       }
     }
   }
@@ -103,17 +103,18 @@ extension RecordPlaneCall {
     RecordError(.notFound, "Subscription '\(identifier)' does not exist")
   }
 
-  private static func answer<Items: Sequence>(_ items: Items, write: (Items.Element, inout JSONWriter) -> Void)
-    -> PlaneAnswer
+  private func answer<Items: Sequence>(_ items: Items, add: (Items.Element, inout ListAnswer) -> Void)
+    throws(RecordError) -> PlaneAnswer
   {
-    var output = JSONWriter(reservingByteCount: 1024)
-    output.beginObject()
-    output.key("subscriptions")
-    output.beginArray()
-    for item in items { write(item, &output) }
-    output.endArray()
-    output.endObject()
-    return PlaneAnswer(body: output.bytes)
+    var output = ListAnswer("subscriptions", of: request, reservingByteCount: 1024)
+    for item in items { add(item, &output) }
+    return try output.finish()
+  }
+}
+
+extension ListAnswer {
+  fileprivate mutating func add(_ error: RecordError, of subscriptionID: String) {
+    add(error) { Subscription.writeError(error, of: subscriptionID, to: &$0) }
   }
 }
 

@@ -18,24 +18,21 @@ extension RecordPlaneCall {
       return try finder.zones(of: row, in: snapshot).map(\.row).filter { $0.zoneName != ReservedName.defaultZone }
         .sorted { $0.zoneName < $1.zoneName }
     }
-    // The documented call is a GET and answers `atomic`. The POST is what icloud.com and pyicloud send: it was never seen to answer it, and
-    // pyicloud's strict model refuses a key it has not seen.
+    // The documented call is a GET and answers `atomic`. The POST is what icloud.com and pyicloud send: it was never
+    // seen to answer it, and pyicloud's strict model refuses a key it has not seen.
     let isDocumented = request.route == .record(.listZonesAsDocumented)
-    var output = JSONWriter(reservingByteCount: 256 * (zones.count + 1))
-    output.beginObject()
-    output.key("zones")
-    output.beginArray()
+    var output = ListAnswer("zones", of: request, reservingByteCount: 256 * (zones.count + 1))
     if !isShared {
       let standard = Zone.ID(zoneName: ReservedName.defaultZone, ownerName: database.owner)
-      ZoneDictionary.write(standard, syncToken: nil, statesAtomicity: isDocumented, to: &output)
+      output.add { ZoneDictionary.write(standard, syncToken: nil, statesAtomicity: isDocumented, to: &$0) }
     }
     for stored in zones {
       let zone = Zone.ID(zoneName: stored.zoneName, ownerName: database.owner)
-      ZoneDictionary.write(zone, syncToken: stored.syncToken.text, statesAtomicity: isDocumented, to: &output)
+      output.add {
+        ZoneDictionary.write(zone, syncToken: stored.syncToken.text, statesAtomicity: isDocumented, to: &$0)
+      }
     }
-    output.endArray()
-    output.endObject()
-    return PlaneAnswer(body: output.bytes)
+    return try output.finish()
   }
 
   func lookUpZones() async throws(RecordError) -> PlaneAnswer {
@@ -50,21 +47,18 @@ extension RecordPlaneCall {
         return try finder.find(id, in: snapshot)?.row
       }
     }
-    var output = JSONWriter(reservingByteCount: 256 * (references.count + 1))
-    output.beginObject()
-    output.key("zones")
-    output.beginArray()
+    var output = ListAnswer("zones", of: request, reservingByteCount: 256 * (references.count + 1))
     for (index, reference) in references.enumerated() {
       if case .success(let id) = zones[index], found[index] != nil || id.isDefault {
-        ZoneDictionary.write(id, syncToken: found[index]?.shownSyncToken, to: &output)
+        output.add { ZoneDictionary.write(id, syncToken: found[index]?.shownSyncToken, to: &$0) }
       } else {
-        ZoneDictionary.writeError(
-          RecordError.noZone(named: reference.zoneName), of: reference, defaultOwner: ownerRecordName, to: &output)
+        let error = RecordError.noZone(named: reference.zoneName)
+        output.add(error) {
+          ZoneDictionary.writeError(error, of: reference, defaultOwner: ownerRecordName, to: &$0)
+        }
       }
     }
-    output.endArray()
-    output.endObject()
-    return PlaneAnswer(body: output.bytes)
+    return try output.finish()
   }
 
   // MARK: zones/modify
@@ -101,7 +95,9 @@ extension RecordPlaneCall {
     let user = request.caller.userRecordName ?? database.owner
     return CommitTerms(
       write, by: WriteAuthor(userRecordName: request.caller.userRecordName, device: request.clientID),
-      Stamp(timestamp: context.clock.now, userRecordName: user), schema, shard: store.shard, context)
+      Stamp(
+        timestamp: context.clock.now, userRecordName: user, deviceID: request.caller.member?.deviceID ?? ""), schema,
+      shard: store.shard, context)
   }
 
   private func write(_ results: [ZoneModification.Outcome], of operations: [ZoneOperation]) -> PlaneAnswer {

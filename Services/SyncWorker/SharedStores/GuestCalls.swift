@@ -37,9 +37,18 @@ package struct GuestCall {
 
   /// Answers the calls on a guest that differ from those on other stores.
   /// - Returns: nil for a call that is answered as for any store.
-  package func respond(to route: StoreRoute) async throws(RecordError) -> PlaneAnswer? {
+  package func respond(to route: StoreRoute, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer?
+  {
     let call = try await guest()
+    let takesParts = call.request.takesParts
     switch route {
+    case .fetchChanges where takesParts:
+      let (batch, page) = try await call.importedBatch()
+      return try PlaneAnswer(forProcess: GuestPage(batch, page, hasKept: try await call.hasKept()))
+    case .status where takesParts: return try PlaneAnswer(forProcess: GuestStatus(try await call.storeStatus()))
+    case .retryQuarantine where takesParts:
+      return try PlaneAnswer(forProcess: RetriedCount(retried: try await call.hastenQuarantine(startNext: startNext)))
+    // For a home of a release before `takesParts`.
     case .fetchChanges: return try await call.fetchChanges().telling(hasKept: call.hasKept())
     case .forget:
       // The home must take all that the guest keeps before the guest goes.
@@ -153,7 +162,7 @@ extension StoreCall {
       }
       return found
     }
-    return try encodedAnswer(found)
+    return try PlaneAnswer(forProcess: found)
   }
 
   fileprivate func listZones() async throws(RecordError) -> PlaneAnswer {
@@ -171,7 +180,7 @@ extension StoreCall {
         },
         lost: lost.map { GuestZoneList.Zone(zoneName: $0.key, shareNames: $0.value.map(\.shareName), recordCount: 0) })
     }
-    return try encodedAnswer(list)
+    return try PlaneAnswer(forProcess: list)
   }
 
   // MARK: Bodies
@@ -183,18 +192,10 @@ extension StoreCall {
       throw RecordError(.badRequest, "the body can't be read")
     }
   }
-
-  func encodedAnswer(_ value: some Encodable) throws(RecordError) -> PlaneAnswer {
-    do {
-      return PlaneAnswer(contentType: "application/msgpack", body: try MessagePackEncoder().encode(value))
-    } catch {
-      throw RecordError(.internalError, "the answer can't be written")
-    }
-  }
 }
 
 extension PlaneAnswer {
-  /// Adds `hasKept` to an import page for the store's home; no client sees it.
+  /// Adds `hasKept` to an import page in JSON; no client sees it.
   fileprivate func telling(hasKept: Bool) -> PlaneAnswer {
     guard hasKept, body.last == UInt8(ascii: "}") else { return self }
     var answer = self

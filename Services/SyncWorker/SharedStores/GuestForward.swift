@@ -77,7 +77,7 @@ extension StoreCall {
     var outcome = try await outcome(of: mirror, since: appended.since, after: appended.event)
     outcome.syncToken = exported.syncToken
     outcome.hasKept = try await hasKept()
-    return try encodedAnswer(outcome)
+    return try PlaneAnswer(forProcess: outcome)
   }
 
   /// The guest was reset or removed during the request. The error must not suggest that its user has lost access.

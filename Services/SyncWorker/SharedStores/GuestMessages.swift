@@ -84,6 +84,38 @@ struct ForwardOutcome: Codable, Sendable {
   var hasKept: Bool?
 }
 
+/// `GET stores/{id}/changes` of a home: an owner's part of an import.
+struct GuestPage: Codable, Sendable {
+  /// As JSON, divided by commas; only the client reads them.
+  var changes: [UInt8] = []
+  var changeCount = 0
+  /// The changes that end an object, a link or a zone.
+  var deletedCount = 0
+  var quarantined: [ForwardOutcome.Problem] = []
+  let importToken: String
+  let moreComing: Bool
+  /// False while a reset goes on after this page.
+  let isResetDone: Bool
+  /// The run's progress and its goal, in steps of the owner's database.
+  let done: Int64
+  let total: Int64
+  /// The guest keeps changes for the home's journal.
+  let hasKept: Bool
+}
+
+/// `GET stores/{id}/status` of a home.
+struct GuestStatus: Codable, Sendable {
+  let downloads: Int
+  let quarantined: Int
+  let notImported: Int
+  let isCaughtUp: Bool
+}
+
+/// `POST stores/{id}/quarantine/retry` of a home.
+struct RetriedCount: Codable, Sendable {
+  let retried: Int
+}
+
 /// `GET stores/{id}/held`: the changes that the guest keeps for the home's journal.
 struct HeldChangesPage: Codable, Sendable {
   struct Row: Codable, Sendable {

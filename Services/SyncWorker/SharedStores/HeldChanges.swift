@@ -47,7 +47,7 @@ extension StoreCall {
       }
       return page
     }
-    return try encodedAnswer(page)
+    return try PlaneAnswer(forProcess: page)
   }
 
   private static let heldLimit = 500
@@ -67,7 +67,7 @@ extension StoreCall {
     }
     startNext()
     try await value(of: commit)
-    return try encodedAnswer(asked)
+    return try PlaneAnswer(forProcess: asked)
   }
 
   /// True when the guest keeps changes for the home's journal.

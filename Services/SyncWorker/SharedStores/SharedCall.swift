@@ -105,7 +105,7 @@ struct SharedHome: Sendable {
       scope: .shared,
       caller: Caller(userRecordName: user, standing: standing),
       requestID: requestID.map { $0 + "/" + owner } ?? context.random.uuid(), baseURL: baseURL)
-    return try await context.owners.ask(GuestRequest(request, of: store), body: body, within: remaining)
+    return try await context.owners.ask(GuestRequest(request.inParts, of: store), body: body, within: remaining)
   }
 }
 
@@ -113,21 +113,13 @@ extension PlaneAnswer {
   /// - Throws: the refusal that the answer carries.
   func decoded<Value: Decodable>(as type: Value.Type = Value.self) throws(RecordError) -> Value {
     try check()
-    do {
-      return try MessagePackDecoder().decode(type, from: body)
-    } catch {
-      throw RecordError(.internalError, "A worker's answer can't be read")
-    }
+    return try AnswerForm.decoded(type, from: body)
   }
 
   /// - Throws: the refusal that the answer carries.
-  func json() throws(RecordError) -> JSONValue {
+  func decoded<Value: ProcessAnswer>(as type: Value.Type = Value.self) throws(RecordError) -> Value {
     try check()
-    do {
-      return try JSONValue(parsing: body)
-    } catch {
-      throw RecordError(.internalError, "A worker's answer can't be read")
-    }
+    return try Value(body, contentType: contentType)
   }
 
   /// - Throws: the refusal that the answer carries.

@@ -14,73 +14,56 @@ import ZoneCommit
 /// Collects owners' pages into one answer.
 private struct SharedPage {
   var token: SharedImportToken
-  private var changes: [JSONValue] = []
-  private var quarantined: [JSONValue] = []
+  /// As JSON, divided by commas.
+  private var changes: [[UInt8]] = []
+  private(set) var count = 0
+  private(set) var problems: [MirroringProblem] = []
   var moreComing = false
   var isReset = true
-  private(set) var savedCount = 0
   private(set) var deletedCount = 0
   private var (done, total) = (Int64(0), Int64(0))
 
   init(_ token: SharedImportToken) { self.token = token }
 
-  var count: Int { changes.count }
-  var problems: [MirroringProblem] {
-    quarantined.map { entry in
-      MirroringProblem(
-        recordName: entry["objectID"]?.string ?? "", entity: entry["entity"]?.string ?? "",
-        code: (entry["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)) ?? .internalError,
-        reason: entry["reason"]?.string ?? "")
-    }
-  }
+  var savedCount: Int { count - deletedCount }
 
-  /// - Throws: an error when the page has no import token, or an unreadable one.
-  mutating func add(_ page: JSONValue, of owner: String) throws(RecordError) {
-    guard let text = page["importToken"]?.string else {
-      throw RecordError(.internalError, "A worker's answer can't be read")
-    }
+  /// - Throws: an error when the page has an unreadable import token.
+  mutating func add(_ page: GuestPage, of owner: String) throws(RecordError) {
     do {
-      token[owner] = try SyncToken(text, as: .importBatch)
+      token[owner] = try SyncToken(page.importToken, as: .importBatch)
     } catch {
       throw error.recordError
     }
-    for change in page["changes"]?.elements ?? [] {
-      changes.append(change)
-      switch change["changeType"]?.string {
-      case "delete", "unlink", "zone": deletedCount += 1
-      default: savedCount += 1
-      }
-    }
-    quarantined += page["quarantined"]?.elements ?? []
-    if page["moreComing"]?.bool == true { moreComing = true }
-    if page["reset"]?["done"]?.bool == false { isReset = false }
-    done += page["progress"]?["done"]?.int64 ?? 0
-    total += page["progress"]?["total"]?.int64 ?? 0
+    if page.changeCount > 0 { changes.append(page.changes) }
+    count += page.changeCount
+    deletedCount += page.deletedCount
+    problems += page.quarantined.map(\.problem)
+    if page.moreComing { moreComing = true }
+    if !page.isResetDone { isReset = false }
+    done += page.done
+    total += page.total
   }
 
   /// Adds the losses that the home tells by itself.
-  mutating func add(_ losses: SharedLosses, of user: String) throws(RecordError) {
-    for loss in losses.gone {
-      changes.append(try loss.json)
-      deletedCount += 1
-    }
+  mutating func add(_ losses: SharedLosses, of user: String) {
+    changes += losses.gone.map(\.json)
+    count += losses.gone.count
+    deletedCount += losses.gone.count
     token[user] = losses.position
     if losses.moreComing { moreComing = true }
   }
 
   /// - Parameter isComplete: the page covers every owner.
   func json(isComplete: Bool, isInitialImportDone: Bool, reset: ResetReason?) -> [UInt8] {
-    var writer = JSONWriter(reservingByteCount: 16 * 1024)
+    var writer = JSONWriter(reservingByteCount: changes.reduce(1024) { $0 + $1.count })
     writer.beginObject()
     writer.key("changes")
     writer.beginArray()
-    for change in changes { writer.value(change) }
+    for run in changes { writer.raw(run) }
     writer.endArray()
-    if !quarantined.isEmpty {
+    if !problems.isEmpty {
       writer.key("quarantined")
-      writer.beginArray()
-      for entry in quarantined { writer.value(entry) }
-      writer.endArray()
+      writer.problems(problems)
     }
     writer.member("importToken", token.text)
     writer.member("moreComing", moreComing)
@@ -126,7 +109,7 @@ extension SharedCall {
     page.token.makeRoom(for: owners.map(\.name) + [home.user])
     // Losses come before the owners' changes: an object that was made again must follow its deletion.
     let losses = try await home.losses(after: presented?[home.user], limit: limit, in: call.store)
-    try page.add(losses, of: home.user)
+    page.add(losses, of: home.user)
     var unreached = behind.intersection(owners.map(\.name))
     var ended: [SharedOwner] = []
     var rest = owners.filter { !behind.contains($0.name) }[...]
@@ -139,9 +122,9 @@ extension SharedCall {
         var query = ["limit": String(share)]
         if let after = token[owner] { query["after"] = after.text }
         query["assets"] = call.request.query["assets"]
-        let page = try await home.ask(owner, .fetchChanges, query: query).json()
+        let page = try await home.ask(owner, .fetchChanges, query: query).decoded(as: GuestPage.self)
         // Dropped because the guest keeps it until the next import.
-        if page["hasKept"]?.bool == true { try? await home.collect(from: owner, into: call.store) }
+        if page.hasKept { try? await home.collect(from: owner, into: call.store) }
         return page
       }
       for (owner, answer) in zip(group, answers.map(\.result)) {
@@ -149,7 +132,7 @@ extension SharedCall {
         case .success(let part):
           let before = page.count
           try page.add(part, of: owner.name)
-          if !owner.isActive, page.count == before, part["moreComing"]?.bool == false { ended.append(owner) }
+          if !owner.isActive, page.count == before, !part.moreComing { ended.append(owner) }
         // Dropped because the owner has nothing for this user any more.
         case .failure(let error) where error.isAbsence: page.token.finish(owner)
         // The token is not of the owner's database as it is now, so the client's whole copy is in doubt.

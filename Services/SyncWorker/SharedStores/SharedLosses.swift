@@ -85,21 +85,15 @@ extension SharedHome {
 
 extension SharedLosses.Loss {
   /// The loss in the form of an import's deletion.
-  var json: JSONValue {
-    get throws(RecordError) {
-      var writer = JSONWriter()
-      writer.beginObject()
-      writer.member("changeType", "delete")
-      writer.member("entity", entity)
-      writer.member("objectID", objectID)
-      writer.key("zoneID")
-      zone.write(to: &writer)
-      writer.endObject()
-      do {
-        return try JSONValue(parsing: writer.bytes)
-      } catch {
-        throw RecordError(.internalError, "the answer can't be written")
-      }
-    }
+  var json: [UInt8] {
+    var writer = JSONWriter()
+    writer.beginObject()
+    writer.member("changeType", "delete")
+    writer.member("entity", entity)
+    writer.member("objectID", objectID)
+    writer.key("zoneID")
+    zone.write(to: &writer)
+    writer.endObject()
+    return writer.bytes
   }
 }

@@ -50,16 +50,15 @@ extension SharedCall {
       if let place = places.objects[name], !place.isLost { byOwner[place.zone.ownerName, default: []].append(name) }
     }
     let asked = byOwner
-    var found: [String: JSONValue] = [:]
+    var found: [String: [UInt8]] = [:]
     for (owner, answer) in await askAll(
       byOwner.keys.sorted(),
       { owner throws(RecordError) in
-        try await home.ask(owner, StoreRoute.fetchRecords, body: Self.objectIDs(asked[owner] ?? [])).json()
+        try await home.ask(owner, StoreRoute.fetchRecords, body: Self.objectIDs(asked[owner] ?? [])).decoded(
+          as: AnswerParts.self)
       })
     {
-      for (name, record) in zip(byOwner[owner] ?? [], try answer.get()["records"]?.elements ?? []) {
-        found[name] = record
-      }
+      for (name, record) in zip(byOwner[owner] ?? [], try answer.get().parts) { found[name] = record.json }
     }
     var writer = JSONWriter(reservingByteCount: 1024 * names.count + 64)
     writer.beginObject()
@@ -67,7 +66,7 @@ extension SharedCall {
     writer.beginArray()
     for name in names {
       if let record = found[name] {
-        writer.value(record)
+        writer.raw(record)
       } else {
         RecordDictionaryWriter.writeError(RecordError(.notFound, "Record not found"), of: name, to: &writer)
       }
@@ -140,10 +139,8 @@ extension SharedCall {
           }
           writer.endArray()
         }
-        for record in try await home.ask(owner, .lookUpRecords, body: body).json()["records"]?.elements ?? []
-        where record["serverErrorCode"] == nil {
-          writer.value(record)
-        }
+        let records = try await home.ask(owner, .lookUpRecords, body: body).decoded(as: AnswerParts.self)
+        for record in records.parts where record.error == nil { writer.raw(record.json) }
       }
     }
     writer.endArray()
@@ -192,12 +189,9 @@ extension SharedCall {
       writer.endArray()
     }
     do throws(RecordError) {
-      let answer = try await home.ask(owner, .modifyRecords, body: body, requestID: call.request.requestID).json()
-      for record in answer["records"]?.elements ?? [] {
-        guard let code = (record["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)), code != .notFound
-        else { continue }
-        throw RecordError(code, record["reason"]?.string ?? "")
-      }
+      let answer = try await home.ask(owner, .modifyRecords, body: body, requestID: call.request.requestID).decoded(
+        as: AnswerParts.self)
+      if let error = answer.parts.lazy.compactMap(\.error).first(where: { $0.code != .notFound }) { throw error }
     } catch {
       throw present == nil && !error.code.row.isRetryable ? missing : error
     }
@@ -227,14 +221,21 @@ extension SharedCall {
         environment: call.request.database.environment,
         caller: call.request.caller, items: items, baseURL: call.request.baseURL)
       do throws(RecordError) {
-        let answer = try PlaneAnswer(body: try await context.owners.resolve(message, within: SharedHome.patience))
-          .json()
-        for (index, result) in zip(indices, answer.elements) where !result.isNull { results[index] = .success(result) }
+        let found = try Self.resolved(try await context.owners.resolve(message, within: SharedHome.patience))
+        for (index, result) in zip(indices, found) where !result.isNull { results[index] = .success(result) }
       } catch {
         for index in indices { results[index] = .failure(error) }
       }
     }
     return PlaneAnswer(body: Self.accepted(references, results))
+  }
+
+  private static func resolved(_ body: [UInt8]) throws(RecordError) -> [JSONValue] {
+    do {
+      return try JSONValue(parsing: body).elements
+    } catch {
+      throw AnswerForm.unreadable
+    }
   }
 
   private static func accepted(_ references: [ShortGUIDReference], _ results: [Int: Result<JSONValue, RecordError>])

@@ -201,7 +201,10 @@ extension SharedCall {
     if let name = names.first(where: places.isAmbiguous) {
       throw RecordError(
         .conflict,
-        "\(name.prefix(Limit.nameByteCount)): two owners share an object of that name: the server can't tell which one the change means"
+        """
+        \(name.prefix(Limit.nameByteCount)): two owners share an object of that name: the server can't tell which one \
+        the change means
+        """
       )
     }
     var assignment = SharedAssignment(places, model: model.index)

@@ -19,18 +19,23 @@ extension SharedCall {
     if waits, barrier == nil { throw RecordError(.badRequest, "wait needs caughtUp: a token to wait for") }
     let home = try await home()
     if waits { call.watch(home.mirror) }
-    let answer = try await withoutBarrier.status()
+    var status = try await withoutBarrier.storeStatus()
     let owners = try await home.owners().filter(\.isActive).map(\.name)
     let guests = await askAll(owners) { owner throws(RecordError) in
-      try await home.ask(owner, .status, query: barrier?[owner].map { ["caughtUp": $0.text] } ?? [:]).json()
+      try await home.ask(owner, .status, query: barrier?[owner].map { ["caughtUp": $0.text] } ?? [:]).decoded(
+        as: GuestStatus.self)
     }
-    var sums: [String: Int64] = [:]
-    var (isCaughtUp, unreached) = (true, [String]())
+    // Changes that wait at home for an owner count as pending too.
+    var isCaughtUp = status.pending.quarantined == 0 && (barrier != nil || status.caughtUp)
+    var unreached: [String] = []
     for (owner, guest) in guests {
       switch guest {
-      case .success(let status):
-        for name in Self.summed { sums[name, default: 0] += status["pending"]?[name]?.int64 ?? 0 }
-        if status["caughtUp"]?.bool != true, barrier == nil || barrier?[owner] != nil { isCaughtUp = false }
+      case .success(let guest):
+        status.pending.downloads += guest.downloads
+        status.pending.quarantined += guest.quarantined
+        status.pending.notImported += guest.notImported
+        if guest.quarantined > 0, status.activity == .nothingPending { status.activity = .quarantined }
+        if !guest.isCaughtUp, barrier == nil || barrier?[owner] != nil { isCaughtUp = false }
       // Dropped because an owner who knows nothing of the user has no pending work.
       case .failure(let error) where error.isAbsence: break
       case .failure:
@@ -38,11 +43,9 @@ extension SharedCall {
         isCaughtUp = false
       }
     }
-    let own = try answer.json()
-    // Changes that wait at home for an owner.
-    if own["quarantined"]?.int64 ?? 0 > 0 { isCaughtUp = false }
-    isCaughtUp = isCaughtUp && (barrier != nil || own["caughtUp"]?.bool == true)
-    return PlaneAnswer(mayWait: waits && !isCaughtUp, body: Self.merged(own, sums, isCaughtUp: isCaughtUp, unreached))
+    status.caughtUp = isCaughtUp
+    status.unreachedOwners = unreached
+    return PlaneAnswer(mayWait: waits && !isCaughtUp, body: status.json)
   }
 
   private func barrier() throws(RecordError) -> SharedImportToken? {
@@ -59,40 +62,6 @@ extension SharedCall {
     StoreCall(
       request: call.request.asking([:]), body: call.body, storeIdentifier: call.storeIdentifier, user: call.user,
       store: call.store, plane: call.plane)
-  }
-
-  /// Figures that guests report.
-  private static let summed = ["downloads", "quarantined", "notImported"]
-
-  private static func merged(_ own: JSONValue, _ sums: [String: Int64], isCaughtUp: Bool, _ unreached: [String])
-    -> [UInt8]
-  {
-    var writer = JSONWriter()
-    writer.beginObject()
-    for (key, value) in own.members {
-      writer.key(key)
-      switch key {
-      case "quarantined": writer.integer((value.int64 ?? 0) + (sums["quarantined"] ?? 0))
-      case "caughtUp": writer.bool(isCaughtUp)
-      case "idle":
-        let isHeld = value.isString(StoreFacts.Activity.nothingPending.rawValue) && (sums["quarantined"] ?? 0) > 0
-        if isHeld { writer.string(StoreFacts.Activity.quarantined.rawValue) } else { writer.value(value) }
-      case "pending":
-        writer.beginObject()
-        for (name, figure) in value.members {
-          writer.key(name)
-          writer.integer((figure.int64 ?? 0) + (sums[name] ?? 0), orBool: figure.bool)
-        }
-        writer.endObject()
-      default: writer.value(value)
-      }
-    }
-    writer.key("unreachedOwners")
-    writer.beginArray()
-    for owner in unreached { writer.string(owner) }
-    writer.endArray()
-    writer.endObject()
-    return writer.bytes
   }
 
   // MARK: Ends
@@ -147,7 +116,7 @@ extension SharedCall {
     query["after"] = nil
     let asked = query
     let answers = await askAll(try await home.owners().filter(\.isActive).map(\.name)) { owner throws(RecordError) in
-      try await home.ask(owner, .listQuarantine, query: asked).json()
+      try await home.ask(owner, .listQuarantine, query: asked).decoded(as: AnswerParts.self)
     }
     let waiting =
       asked["direction"] == "import"
@@ -168,8 +137,8 @@ extension SharedCall {
         if case .failure(let error) = answer, !error.isAbsence { unreached.append(owner) }
         continue
       }
-      for entry in page["quarantined"]?.elements ?? [] { writer.value(entry) }
-      if page["moreComing"]?.bool == true { moreComing = true }
+      for entry in page.parts { writer.raw(entry.json) }
+      if page.moreComing { moreComing = true }
     }
     writer.endArray()
     writer.member("lastQuarantined", "0")
@@ -186,22 +155,16 @@ extension SharedCall {
     let home = try await home()
     var count = 0
     let answers = await askAll(try await home.owners().filter(\.isActive).map(\.name)) { owner throws(RecordError) in
-      try await home.ask(owner, StoreRoute.retryQuarantine, body: call.body).json()["retried"]?.int64 ?? 0
+      try await home.ask(owner, StoreRoute.retryQuarantine, body: call.body).decoded(as: RetriedCount.self).retried
     }
     for (_, answer) in answers {
       switch answer {
-      case .success(let retried): count += Int(retried)
+      case .success(let retried): count += retried
       // Dropped because an owner who knows nothing of the user holds nothing back.
       case .failure(let error) where error.isAbsence: break
       case .failure(let error): throw error
       }
     }
     return PlaneAnswer(body: StoreAnswer.retried(count))
-  }
-}
-
-extension JSONWriter {
-  fileprivate mutating func integer(_ value: Int64, orBool bool: Bool?) {
-    if let bool { self.bool(bool) } else { integer(value) }
   }
 }

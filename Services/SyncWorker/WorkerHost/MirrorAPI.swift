@@ -64,9 +64,8 @@ struct MirrorAPI: ShardWork {
     case .guest(let route, let identifier):
       return try await GuestCall(call: call(identifier), store: message.store).respond(to: route, startNext: startNext)
     case .store(let route, let identifier, let item):
-      if let answer = try await GuestCall(call: call(identifier), store: message.store).respond(to: route) {
-        return answer
-      }
+      let guest = GuestCall(call: call(identifier), store: message.store)
+      if let answer = try await guest.respond(to: route, startNext: startNext) { return answer }
       return try await call(identifier).respond(to: route, item, startNext: startNext)
     case .record, .zone, .unknown: throw RecordError(.badRequest, "only a shared store's home sends this call")
     }

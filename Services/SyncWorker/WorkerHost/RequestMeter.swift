@@ -30,6 +30,12 @@ final class RequestMeter: Sendable {
       "worker_requests_total", "Requests to a plane, by route and outcome.", labels: ["plane", "route", "code"])
     latencies = metrics.histograms(
       "worker_request_seconds", "Time from a request's arrival to its answer.", labels: ["plane", "route"])
+    metrics.recent.add { [requests, latencies] in
+      let sum = latencies.buckets.map(\.buckets).reduce(nil) { sum, next in sum?.adding(next) ?? next }
+      var figures: [Figure] = [.total("requests", requests.counts.reduce(0) { $0 + Double($1.count) })]
+      if let sum { figures.append(.times("latency", sum)) }
+      return figures
+    }
   }
 
   /// A slower request gets a log line, unless the client waits for an export.

@@ -21,15 +21,17 @@ public final class Worker: Sendable {
     [
       Option(
         "data", .path, default: "data",
-        help: "The folder with this installation's shards and assets, on a local file system. Created if it is missing."
-      ),
+        help: """
+          The folder with this installation's shards and assets, on a local file system. Created if it is missing.
+          """),
       Option(
         "user-quota", .integer(0...Int.max), default: "0",
         help: "Bytes that each private database may hold, unless the user has their own quota; 0: no limit."),
       Option(
         "user-stores", .integer(0...1_000_000), default: "500",
-        help: "The limit of a user's mirrored stores of one database, one for each installation of an app; 0: no limit."
-      ),
+        help: """
+          The limit of a user's mirrored stores of one database, one for each installation of an app; 0: no limit.
+          """),
       Option(
         "asset-grace", .seconds(0...31_536_000), default: "86400",
         help: "The time that the worker keeps assets that no record uses."),
@@ -39,20 +41,27 @@ public final class Worker: Sendable {
       Option(
         "record-retention", .seconds(0...3_153_600_000), default: "604800",
         help:
-          "The time that the worker keeps earlier states of records, for audits and restores of zones. 0: it keeps none."
-      ),
+          """
+          The time that the worker keeps earlier states of records, for audits and restores of zones. 0: it keeps none.
+          """),
       Option(
         "conflict-retention", .seconds(0...3_153_600_000), default: "7776000",
         help: "The time that the worker keeps the losses of conflicts, to list and restore them. 0: it keeps none."),
       Option(
         "asset-threshold", .integer(0...10_000_000), default: "0",
         help:
-          "Attribute values of at least this many bytes become assets, even in small records (ckAssetThresholdBytes: 100 or more); 0: only values that do not fit into their record."
+          """
+          Attribute values of at least this many bytes become assets, even in small records (ckAssetThresholdBytes: \
+          100 or more); 0: only values that do not fit into their record.
+          """
       ),
       Option(
         "verify", .flag,
         help:
-          "Check all pages and checksums of a shard before the worker serves it, and refuse a shard with a damaged structure. This reads the whole file."
+          """
+          Check all pages and checksums of a shard before the worker serves it, and refuse a shard with a damaged \
+          structure. This reads the whole file.
+          """
       ),
       EncryptionKeys.option,
     ]
@@ -211,7 +220,7 @@ public final class Worker: Sendable {
     let parts = makeParts(bus, signingKey, try makeStore(shardCount, installation))
     await parts.epochs.fetch()
     self.parts.withLock { $0 = parts }
-    WorkerMetrics.add(to: context.metrics, parts)
+    WorkerMetrics.add(to: context.metrics, parts, clock: context.clock)
     context.metrics.addDisk(of: dataPath)
     return RunningWorker(parts: parts, cluster: context.cluster, name: context.name)
   }
@@ -357,6 +366,9 @@ public final class Worker: Sendable {
   private func outcome(
     of request: DatabaseRequest, _ parts: Parts, _ call: CallContext, _ answering: Answering
   ) async throws -> Result<PlaneAnswer, RecordError> {
+    guard request.caller.member?.maySee(request.database.container) ?? true else {
+      return .failure(RecordError(.accessDenied, "The caller is not a developer of this container"))
+    }
     let store: any ShardStore
     do {
       store = try await parts.host.store(of: request.database)

@@ -47,7 +47,7 @@ enum WorkerMetrics {
     ("sync_duration_seconds", "Part of a commit in which the write-ahead log was synced to the disk."),
   ]
 
-  static func add(to metrics: Metrics, _ parts: Worker.Parts) {
+  static func add(to metrics: Metrics, _ parts: Worker.Parts, clock: any WallClock) {
     metrics.collect("worker_shards_open", "Shards this worker holds.") {
       [Metrics.Sample(Double(await parts.host.openStores.count))]
     }
@@ -140,6 +140,29 @@ enum WorkerMetrics {
       }
     }
     addTotals(to: metrics, parts.host)
+    metrics.recent.add { await figures(parts, now: clock.now) }
+  }
+
+  /// The figures of the console's plots.
+  private static func figures(_ parts: Worker.Parts, now: Int64) async -> [Figure] {
+    let totals = await parts.host.totals
+    let waiting = parts.census.sum
+    func value(_ name: String) -> Double { totals.values[name] ?? 0 }
+    func buckets(_ name: String) -> Metrics.Buckets? {
+      totals.distributions[name].map { Metrics.Buckets(bounds: $0.bounds, counts: $0.counts, sum: $0.sum) }
+    }
+    var figures: [Figure] = [
+      .total("commits", value("commits_total")), .total("records", value("records_written_total")),
+      .value("queue_length", value("queue_length")), .value("longest_queue", totals.longestQueue),
+      .value("database_bytes", value("database_bytes")), .value("waiting_transactions", Double(waiting.waitingCount)),
+      .value("sync_lag_ms", waiting.oldestWaitingAt.map { Double(max(now - $0, 0)) } ?? 0),
+      .value("quarantined", Double(waiting.quarantinedCount)),
+      .value("pings_waiting", Double(parts.changes.pendingCounts.values.reduce(0, +))),
+      .value("shards_open", Double(await parts.host.openStores.count)),
+    ]
+    if let bodies = buckets("commit_bodies") { figures.append(.mean("group_size", bodies)) }
+    if let times = buckets("commit_duration_seconds") { figures.append(.times("commit", times)) }
+    return figures
   }
 
   /// Adds the totals of the shards' stores, which each scrape reads once.

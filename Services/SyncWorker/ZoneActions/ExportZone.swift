@@ -8,19 +8,21 @@ import WebServices
 import ZoneCommit
 
 extension ZoneCall {
-  /// `GET export`: `sequence` (default: the present one), and `after` from the last line of the page before.
+  /// `GET export`: `sequence` or `date` (default: the present one), and `after` with the `sequence` from the last line
+  /// of the page before.
   ///
   /// Records come in the order of their names, which never change, so other writes make none come twice or be missed.
   /// A record that changed since comes in its earlier state.
   func export() async throws(RecordError) -> PlaneAnswer {
-    let (after, wanted) = (request.query["after"], try number("sequence"))
+    let (after, wanted, date) = (request.query["after"], try number("sequence"), try date())
+    if after == nil, wanted != nil, date != nil { throw RecordError(.badRequest, "send either a sequence or a date") }
     if after != nil, wanted == nil { throw RecordError(.badRequest, "after needs the sequence of the page before") }
     let limit = try limit(maximum: Self.exportLimit)
     let (database, zoneID) = (request.database, zoneID)
     let links = context.signing.links(for: request, shard: store.shard)
     let bytes = try await read { snapshot -> [UInt8] in
       let zone = try zone(in: snapshot)
-      let sequence = wanted ?? zone.sequence
+      let sequence = try wanted ?? date.map { try Self.sequence(of: zone, at: $0, in: snapshot) } ?? zone.sequence
       if after == nil { try check(sequence, of: zone, through: zone.sequence, in: snapshot) }
       var page = ExportPage(
         zone: zone, sequence: sequence, horizon: try snapshot.horizon(of: zone.key) ?? zone.sequence, links: links)
@@ -29,6 +31,15 @@ extension ZoneCall {
       return page.lines.bytes
     }
     return PlaneAnswer(contentType: ZoneLineWriter.contentType, body: bytes)
+  }
+
+  /// The query's `date` in milliseconds since 1970; nil if it is missing.
+  private func date() throws(RecordError) -> Int64? {
+    guard let text = request.query["date"] else { return nil }
+    guard let milliseconds = MirrorDate.milliseconds(text) else {
+      throw RecordError(.badRequest, "date must be a date like 2026-11-20T07:33:24.123Z")
+    }
+    return milliseconds
   }
 
   /// Records that a page looks at, tombstones included.
@@ -76,7 +87,10 @@ private struct ExportPage {
       guard horizon <= sequence else {
         throw RecordError(
           .conflict,
-          "The zone has changed since sequence \(sequence), and its earlier state is no longer kept: begin the export again"
+          """
+          The zone has changed since sequence \(sequence), and its earlier state is no longer kept: begin the export \
+          again
+          """
         )
       }
       state = try snapshot.state(of: row.record.recordName, in: zone.key, at: sequence)

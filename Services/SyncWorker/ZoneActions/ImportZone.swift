@@ -80,7 +80,10 @@ extension ZoneCall {
     guard merges || liveCount == presentCount else {
       throw RecordError(
         .conflict,
-        "Zone '\(zoneName)' has \(liveCount) records: import into an empty zone, or send merge=true to replace records of the same name"
+        """
+        Zone '\(zoneName)' has \(liveCount) records: import into an empty zone, or send merge=true to replace records \
+        of the same name
+        """
       )
     }
     for (record, existing) in changes {

@@ -38,7 +38,10 @@ extension StoreCall {
     guard mirror.scope == .private, let name = mirror.defaultZoneName else {
       throw RecordError(
         .badRequest,
-        "\(action): objects of the \(mirror.scope.rawValue) database stay in their zones; only a private store has zones of its own",
+        """
+        \(action): objects of the \(mirror.scope.rawValue) database stay in their zones; only a private store has \
+        zones of its own
+        """,
         cocoaErrorCode: .mirroring)
     }
     return name

@@ -119,7 +119,7 @@ extension ZoneCall {
   }
 
   /// The last sequence at a time: the one before the first later change. Imported records count by their own stamps.
-  private static func sequence(of zone: StoredZone, at date: Int64, in snapshot: any ShardSnapshot) throws -> Int64 {
+  static func sequence(of zone: StoredZone, at date: Int64, in snapshot: any ShardSnapshot) throws -> Int64 {
     var first = try snapshot.firstReplacement(in: zone.key, after: date) ?? .max
     var end = Int64.max
     while true {

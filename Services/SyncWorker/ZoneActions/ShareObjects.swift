@@ -87,7 +87,10 @@ extension StoreCall {
       if let found, found.zone.key != zone.key {
         throw RecordError(
           .badRequest,
-          "\(found.objectID) is already assigned to the zone '\(found.zone.zoneName)' and \(objectID) to '\(zone.zoneName)': objects of two shares cannot be shared together",
+          """
+          \(found.objectID) is already assigned to the zone '\(found.zone.zoneName)' and \(objectID) to \
+          '\(zone.zoneName)': objects of two shares cannot be shared together
+          """,
           cocoaErrorCode: .mirroring)
       }
       found = found ?? (objectID, zone)

@@ -96,6 +96,8 @@ package struct ZoneCall: DatabaseCall {
 
   /// The terms of a commit by the server, so that every store is told of it.
   func terms(_ write: ZoneWrite, _ schema: EnvironmentSchema, quota: StorageQuota? = nil) -> CommitTerms {
-    CommitTerms(write, Stamp(timestamp: now, userRecordName: user), schema, quota: quota, shard: store.shard, context)
+    CommitTerms(
+      write, Stamp(timestamp: now, userRecordName: user, deviceID: request.caller.member?.deviceID ?? ""), schema,
+      quota: quota, shard: store.shard, context)
   }
 }

@@ -70,7 +70,10 @@ struct HierarchyMoves {
       if found.count > Limit.cascadeCount || children.count > Limit.cascadeCount {
         throw RecordError(
           .badRequest,
-          "More than \(Limit.cascadeCount) records are below '\(name)', which is the limit of records that one request moves into a share or out of one"
+          """
+          More than \(Limit.cascadeCount) records are below '\(name)', which is the limit of records that one request \
+          moves into a share or out of one
+          """
         )
       }
     }

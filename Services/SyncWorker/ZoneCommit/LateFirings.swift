@@ -206,9 +206,10 @@ extension ShardStore {
     try await enqueue { transaction -> Set<Int64> in
       guard let row = try transaction.database(database) else { return [] }
       let present = entries.map(\.stored).filter { stored in
+        let (user, scope) = (stored.userRecordName, stored.scope)
         // Dropped because an unreadable subscription is not told.
-        (try? transaction.subscription(stored.identifier, of: stored.userRecordName, scope: stored.scope, in: row.key))??
-          .key == stored.key
+        return (try? transaction.subscription(stored.identifier, of: user, scope: scope, in: row.key))??.key
+          == stored.key
       }
       for stored in present { try transaction.deleteSubscription(stored.key, in: row.key) }
       return Set(present.map(\.key))

@@ -136,7 +136,10 @@ private struct Judgement {
         if verdict.cascade.count >= rules.cascadeRoom {
           verdict.problems[cause] = RecordError(
             .badRequest,
-            "The deletion of '\(cause)' would delete more than \(Limit.cascadeCount) further records by their DELETE_SELF references, which is the limit of a request"
+            """
+            The deletion of '\(cause)' would delete more than \(Limit.cascadeCount) further records by their \
+            DELETE_SELF references, which is the limit of a request
+            """
           )
           break
         }
@@ -172,7 +175,10 @@ private struct Judgement {
         guard try !isLive(binding.target) else { continue }
         verdict.problems[save.name] = RecordError(
           .validatingReferenceError,
-          "Record save would violate validating reference, rejecting update: \(save.recordType).\(field) names a record that does not exist"
+          """
+          Record save would violate validating reference, rejecting update: \(save.recordType).\(field) names a record \
+          that does not exist
+          """
         )
         break
       }

@@ -1,4 +1,5 @@
-// A deletion against an edit, neither of which knew of the other: what the entity's policy makes of them (T-C05, T-C06).
+// A deletion against an edit, neither of which knew of the other: what the entity's policy makes of them (T-C05,
+// T-C06).
 
 import History
 import ObjectModel

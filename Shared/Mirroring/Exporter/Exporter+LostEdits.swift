@@ -5,9 +5,9 @@ import ObjectModel
 import Records
 
 extension Exporter {
-  /// An edit of an object that somebody else has deleted is not exported. Its store has set the inverses (I6) of the relationships all the
-  /// same: a child that it moved to a deleted parent would stay without one there, and with its old one everywhere else. So the records
-  /// of those objects are written again as they are, for the store to import.
+  /// An edit of an object that somebody else has deleted is not exported. Its store has set the inverses (I6) of the
+  /// relationships all the same: a child that it moved to a deleted parent would stay without one there, and with its
+  /// old one everywhere else. So the records of those objects are written again as they are, for the store to import.
   mutating func tellAgain(_ change: HistoryChange) throws {
     if try overlay.entry(change.objectID).isGone { try tellInverses(of: change) }
   }
@@ -46,8 +46,8 @@ extension Exporter {
     }
   }
 
-  /// Undoes in its store what a change did there, of an object that its user may not write (E5): the object is told as it is, or as one
-  /// that is not there, and so is everything whose relationships to it changed with it.
+  /// Undoes in its store what a change did there, of an object that its user may not write (E5): the object is told as
+  /// it is, or as one that is not there, and so is everything whose relationships to it changed with it.
   mutating func revert(_ change: HistoryChange) throws {
     guard let entity = model.entity(named: change.entity) else { return }
     if try overlay.entry(change.objectID).record == nil {

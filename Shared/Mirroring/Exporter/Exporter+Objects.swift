@@ -45,8 +45,8 @@ extension Exporter {
     return record
   }
 
-  /// Whether the zone keeps another number than the store sent, which the store is then told: a Decimal with more digits
-  /// than its DOUBLE field has.
+  /// Whether the zone keeps another number than the store sent, which the store is then told: a Decimal with more
+  /// digits than its DOUBLE field has.
   private static func rounds(_ change: HistoryChange, of entity: EntityDescription) -> Bool {
     change.attributes.contains { named in
       guard case .decimal(let text) = named.value, let number = DecimalText.double(text) else { return false }

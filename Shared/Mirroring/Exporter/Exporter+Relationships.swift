@@ -77,10 +77,11 @@ extension Exporter {
         "\(entity.name).\(relationship.name) points to an object that is not of entity \(relationship.destinationName)")
     case .inZone(let zoneName)?: return leaveOut(relationship, .toOne(target), of: change, across: zoneName)
     case .gone?:
-      // Somebody deleted the target first (T-O05): the sender is to learn that its object points nowhere.
+      // Somebody deleted the target first (T-O05): the sender learns that its object points nowhere, even if the record
+      // has no pointer as it is. Another object may get the target's name.
+      if let target, try !overlay.entry(target).isRemoved { try tellPointer(of: owner) }
       target = nil
       try point(owner, field, to: nil)
-      try markServersOwn(field, of: owner)
     case .alive?:
       try point(owner, field, to: target)
       if let target, try mayLack(target) { try tellPointer(of: owner) }
@@ -108,13 +109,10 @@ extension Exporter {
     if isSet, let target { overlay.notePointer(from: source, field: field, to: target) }
   }
 
-  /// The device may have dropped the target, and with it the pointer: it imports the pointer's owner again.
+  /// The device has another pointer than the record, because it dropped the target or still has it: it imports the
+  /// pointer's owner again.
   private mutating func tellPointer(of source: String) throws {
     try overlay.with(source) { entry in if entry.record != nil { entry.isToldAgain = true } }
-  }
-
-  private mutating func markServersOwn(_ field: String, of owner: String) throws {
-    try overlay.with(owner) { entry in _ = entry.serverFields.insert(field) }
   }
 
   /// The objects that point to `target` by one relationship. Fields of several entities may share a name (`CD_photo` of

@@ -49,7 +49,8 @@ public struct Exporter {
   ///   - stamp: the user and device that export, and the time.
   ///   - elsewhere: finds an object outside the exporter's zone: another exporter handles its changes, and nothing here
   ///     points to it.
-  ///   - reverting: objects that the store's user may not write (E5): their changes are not made, and the plan undoes them in the store.
+  ///   - reverting: objects that the store's user may not write (E5): their changes are not made, and the plan undoes
+  ///   them in the store.
   ///   - judge: settles conflicts.
   ///   - makeRecordName: a fresh upper-case UUID for every link record (R13).
   public init(
@@ -308,7 +309,8 @@ public struct Exporter {
     if !leftOut.isEmpty { leftOut.removeAll { $0.change.objectID == objectID } }
   }
 
-  /// The insert with what was left out before because there was no such object: it is newer than those, and there is one now (T-R01).
+  /// The insert with what was left out before because there was no such object: it is newer than those, and there is
+  /// one now (T-R01).
   private mutating func absorbing(_ insert: HistoryChange) -> HistoryChange {
     let earlier = leftOut.filter { $0.change.objectID == insert.objectID }
     guard !earlier.isEmpty, earlier.allSatisfy({ $0.change.changeType == .update && $0.problem.cause.isAbsence }) else {
@@ -337,7 +339,8 @@ public struct Exporter {
         reason: reason))
   }
 
-  /// Leaves out what would cross zones (R16). Saves that say so are refused; this one's objects came together behind its back.
+  /// Leaves out what would cross zones (R16). Saves that say so are refused; this one's objects came together behind
+  /// its back.
   mutating func leaveOut(
     _ relationship: RelationshipDescription, _ value: RelationshipValue, of change: HistoryChange,
     across zoneName: String

@@ -1,4 +1,5 @@
-// A lost export position (H10): what a store's history tells of objects that the zone knows nothing of, to be exported again.
+// A lost export position (H10): what a store's history tells of objects that the zone knows nothing of, to be exported
+// again.
 
 public import History
 

@@ -14,8 +14,8 @@ public enum ImportChange: Sendable {
 /// The result of importing one record.
 public enum ImportOutcome: Sendable {
   case change(ImportChange)
-  /// Nothing for this store: a type or entity its model doesn't know, a record that is none of mirroring's, or a link that another
-  /// record still makes. It stays on the server (R2).
+  /// Nothing for this store: a type or entity its model doesn't know, a record that is none of mirroring's, or a link
+  /// that another record still makes. It stays on the server (R2).
   case nothing
   /// Left out and reported; the others go on (R10).
   case problem(MirroringProblem)

@@ -70,7 +70,8 @@ public struct Importer: Sendable {
     return try isMadeByAnother(link, in: source) ? .nothing : .change(.unlink(link))
   }
 
-  /// True if another live record makes the same pair, if only in the zone to which it was moved since: then the deletion of one changes nothing (T-C11).
+  /// True if another live record makes the same pair, if only in the zone to which it was moved since: then the
+  /// deletion of one changes nothing (T-C11).
   private func isMadeByAnother(_ link: MirroredLink, in source: some RecordSource) throws -> Bool {
     if try isMade(link, in: source) { return true }
     guard let next = try source.source(ofMoved: link.objectID) else { return false }

@@ -217,7 +217,10 @@ extension MoveRefusal {
     case .tooManyRecords(let root, let limit):
       RecordError(
         .badRequest,
-        "More than \(limit) records are connected with \(root): \(limit) is the limit of one move; cut the graph by AquiferShareBoundary",
+        """
+        More than \(limit) records are connected with \(root): \(limit) is the limit of one move; cut the graph by \
+        AquiferShareBoundary
+        """,
         cocoaErrorCode: .mirroring)
     case .tooManyBytes(let root, let limit):
       RecordError(

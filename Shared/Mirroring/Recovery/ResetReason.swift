@@ -22,7 +22,8 @@ public enum ResetReason: Int, Hashable, Sendable, CaseIterable {
   public init(name: String?) { self = Self.allCases.first { $0.name == name } ?? .other }
 }
 
-/// Resets that follow one another without one being seen to its end: something makes the client start over again and again (P5, T-R09).
+/// Resets that follow one another without one being seen to its end: something makes the client start over again and
+/// again (P5, T-R09).
 public enum ResetBreaker {
   /// The number of unfinished resets that are allowed.
   public static let limit = 2

@@ -27,7 +27,8 @@ public struct Deserializer: Sendable {
 
   public init(_ model: ModelIndex) { self.model = model }
 
-  /// The entity a record is an object of; nil when the model doesn't know it, or when its root is mirrored as another record type (R2).
+  /// The entity a record is an object of; nil when the model doesn't know it, or when its root is mirrored as another
+  /// record type (R2).
   public func entity(of record: Record) -> EntityDescription? {
     guard
       let entity = model.entity(

@@ -6,9 +6,9 @@ public import Records
 
 /// Reads and stores the contents of assets while records are written.
 ///
-/// Large values arrive as assets already (the object plane writes them, durably, when a transaction is received), and the R8 decision
-/// may put them inline; a small value of a record that is nearly full goes the other way. Both are looked up here, so that the
-/// mirroring itself touches no file.
+/// Large values arrive as assets already (the object plane writes them, durably, when a transaction is received), and
+/// the R8 decision may put them inline; a small value of a record that is nearly full goes the other way. Both are
+/// looked up here, so that the mirroring itself touches no file.
 public protocol AssetContents {
   /// The content of an asset of a history transaction. If this throws, the asset stays an asset.
   func content(of asset: Asset) throws -> [UInt8]

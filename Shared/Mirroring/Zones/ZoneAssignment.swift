@@ -32,7 +32,10 @@ public struct ZoneAssignment {
       case .twoZones(let place, let objectID, let zone, let otherID, let otherZone):
         RecordError(
           .badRequest,
-          "\(place): Object graph corruption detected. Objects related to \(objectID) are assigned to multiple zones: \(objectID) is in zone '\(zone.zoneName)', \(otherID) in zone '\(otherZone.zoneName)'",
+          """
+          \(place): Object graph corruption detected. Objects related to \(objectID) are assigned to multiple zones: \
+          \(objectID) is in zone '\(zone.zoneName)', \(otherID) in zone '\(otherZone.zoneName)'
+          """,
           cocoaErrorCode: .mirroring)
       case .noZone(let place, let objectID):
         RecordError(

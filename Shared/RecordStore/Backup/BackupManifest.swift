@@ -11,7 +11,10 @@ public struct BackupManifest: Hashable, Sendable {
   /// The file of the share service.
   public static let directoryName = "directory.sqlite"
   static let note =
-    "Encryption keys and the operator token are not in this backup: keep the key file apart from it. The signing key and hashed credentials are."
+    """
+    Encryption keys and the operator token are not in this backup: keep the key file apart from it. The signing key \
+    and hashed credentials are.
+    """
 
   /// A shard that could not be copied.
   public struct Missing: Hashable, Sendable {

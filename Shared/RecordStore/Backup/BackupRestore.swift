@@ -104,7 +104,10 @@ public struct BackupRestore: Sendable {
     case .refused:
       let list = manifest.missing.map { "\($0.shard) (\($0.reason))" }.joined(separator: ", ")
       throw StoreError.io(
-        "the backup lacks shards: \(list). Take them from an earlier backup with --missing-from DIR, or leave them empty with --without-missing"
+        """
+        the backup lacks shards: \(list). Take them from an earlier backup with --missing-from DIR, or leave them \
+        empty with --without-missing
+        """
       )
     case .filled(let folder):
       let earlier = try self.manifest(of: folder)

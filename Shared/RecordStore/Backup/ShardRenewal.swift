@@ -65,7 +65,10 @@ struct ShardRenewal {
     let select = try connection.statement(
       SQL(
         "journalOfZone",
-        "SELECT id, database, zone, name, entity, kind, user, device, at, payload, sum FROM journal WHERE incarnation = ?1"
+        """
+        SELECT id, database, zone, name, entity, kind, user, device, at, payload, sum FROM journal \
+        WHERE incarnation = ?1
+        """
       ))
     let entries = try select.binding(old).all { row -> (Int64, Int64)? in
       guard let name = row.recordName(3) else { return nil }

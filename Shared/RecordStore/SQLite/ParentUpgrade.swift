@@ -34,7 +34,8 @@ struct ParentUpgrade {
       SQL(
         "upgradeParents",
         """
-        SELECT r.id, r.zone, r.seq, r.type, r.origin, r.others, r.sum, r.refs, r.data, r.name, s.text, r.deleted FROM record r JOIN symbol s ON s.id = r.type
+        SELECT r.id, r.zone, r.seq, r.type, r.origin, r.others, r.sum, r.refs, r.data, r.name, s.text, r.deleted \
+        FROM record r JOIN symbol s ON s.id = r.type
         WHERE r.id > ?1 ORDER BY r.id LIMIT \(Self.pageCount)
         """)
     ).binding(row)

@@ -1,4 +1,5 @@
-// Seals rows of a shard's file: records with encrypted fields, and saved, held-back and lost values of encrypted attributes (R7).
+// Seals rows of a shard's file: records with encrypted fields, and saved, held-back and lost values of encrypted
+// attributes (R7).
 
 import Crypto
 import Records
@@ -7,7 +8,10 @@ import SQLite
 extension StoreError {
   static func missingKey(_ id: KeyRing.ID, shard: Int) -> StoreError {
     .missingKey(
-      "shard \(shard) holds values that were sealed with the encryption key \(id), which is not in the key file (--encryption-key)"
+      """
+      shard \(shard) holds values that were sealed with the encryption key \(id), which is not in the key file \
+      (--encryption-key)
+      """
     )
   }
 }

@@ -89,7 +89,8 @@ struct ShardFile: Sendable {
     // overwrites deleted values where that costs no additional page writes.
     try connection.execute(
       """
-      PRAGMA synchronous=\(configuration.options.synchronous); PRAGMA cache_size=-8000; PRAGMA temp_store=MEMORY; PRAGMA secure_delete=FAST;
+      PRAGMA synchronous=\(configuration.options.synchronous); PRAGMA cache_size=-8000; PRAGMA temp_store=MEMORY; \
+      PRAGMA secure_delete=FAST;
       PRAGMA journal_size_limit=67108864
       """)
     return isNew
@@ -111,7 +112,10 @@ struct ShardFile: Sendable {
     let owner = (shard: try Self.meta(.shard, connection), count: try Self.meta(.shardCount, connection))
     guard owner.shard == Int64(shard), owner.count == Int64(shardCount) else {
       throw StoreError.io(
-        "\(path) is shard \(owner.shard ?? -1) of \(owner.count ?? -1), not \(shard) of \(shardCount): the number of shards never changes"
+        """
+        \(path) is shard \(owner.shard ?? -1) of \(owner.count ?? -1), not \(shard) of \(shardCount): the number of \
+        shards never changes
+        """
       )
     }
     return false
@@ -119,7 +123,10 @@ struct ShardFile: Sendable {
 
   private var missing: StoreError {
     .foreign(
-      "shard \(shard): \(path) is missing or empty, and its epoch was \(knownEpoch); is its volume mounted? The worker does not create it again"
+      """
+      shard \(shard): \(path) is missing or empty, and its epoch was \(knownEpoch); is its volume mounted? The worker \
+      does not create it again
+      """
     )
   }
 

@@ -170,7 +170,8 @@ struct ShardVerification {
     let users = try statement(
       "verifyMembers",
       """
-      SELECT m.user FROM member m JOIN zone z ON z.database = m.database AND z.name = m.zone WHERE z.id = ?1 AND m.share = ?2 AND m.until IS NULL ORDER BY m.user
+      SELECT m.user FROM member m JOIN zone z ON z.database = m.database AND z.name = m.zone WHERE z.id = ?1 \
+      AND m.share = ?2 AND m.until IS NULL ORDER BY m.user
       """)
     for key in try rows.all({ $0.int64(0) }) {
       let row = try statement("verifyShare", "SELECT id, zone, name, root, guid, sum, state FROM share WHERE id = ?1")

@@ -24,19 +24,23 @@ extension ShardVerification {
       "verifyLiveCounts",
       """
       SELECT z.id FROM zone z WHERE z.live <>
-        (SELECT count(*) FROM record r WHERE r.zone = z.id AND r.deleted = 0 AND r.zone NOT IN (SELECT zone FROM doomed))
+        (SELECT count(*) FROM record r WHERE r.zone = z.id AND r.deleted = 0 AND r.zone NOT IN (SELECT zone FROM \
+      doomed))
       """,
       "a zone's count of live records is wrong"
     ),
     (
       "verifyDatabaseBytes",
-      "SELECT d.id FROM database d WHERE d.bytes <> (SELECT coalesce(sum(bytes), 0) FROM zone z WHERE z.database = d.id)",
+      """
+      SELECT d.id FROM database d WHERE d.bytes <> (SELECT coalesce(sum(bytes), 0) FROM zone z WHERE z.database = d.id)
+      """,
       "a database's count of bytes differs from its zones'"
     ),
     (
       "verifyHistoryOfAssets",
       """
-      SELECT history FROM history_asset WHERE history NOT IN (SELECT id FROM history) AND history NOT IN (SELECT -id FROM quarantine)
+      SELECT history FROM history_asset WHERE history NOT IN (SELECT id FROM history) AND history NOT IN (SELECT -id \
+      FROM quarantine)
         AND history NOT IN (SELECT -id - \(JournalRowID.offset) FROM journal)
       """,
       "a transaction that uses an asset is missing"
@@ -53,7 +57,8 @@ extension ShardVerification {
     (
       "verifyRecoveryMirrors",
       """
-      SELECT mirror FROM (SELECT mirror FROM syncstate UNION SELECT mirror FROM zonehold UNION SELECT mirror FROM unimported)
+      SELECT mirror FROM (SELECT mirror FROM syncstate UNION SELECT mirror FROM zonehold UNION SELECT mirror \
+      FROM unimported)
         WHERE mirror NOT IN (SELECT id FROM mirror)
       """,
       "the state of imports is kept for a store that is missing"
@@ -77,16 +82,22 @@ extension ShardVerification {
     ),
     (
       "verifyShortGUIDs",
-      "SELECT source FROM shortGUID WHERE source NOT IN (SELECT id FROM record WHERE deleted = 0) AND zone NOT IN (SELECT zone FROM doomed)",
+      """
+      SELECT source FROM shortGUID WHERE source NOT IN (SELECT id FROM record WHERE deleted = 0) \
+      AND zone NOT IN (SELECT zone FROM doomed)
+      """,
       "a short GUID's record is missing"
     ),
     (
       "verifyPlacements",
       """
-      SELECT r.id FROM record r JOIN zone z ON z.id = r.zone JOIN symbol s ON s.id = r.type JOIN database d ON d.id = z.database
-        WHERE d.placed <> \(PlacementState.untracked.rawValue) AND z.deleted = 0 AND \(PlacementQuery.isLookedInLater("z")) AND \(PlacementQuery.isObject("s"))
+      SELECT r.id FROM record r JOIN zone z ON z.id = r.zone JOIN symbol s ON s.id = r.type \
+      JOIN database d ON d.id = z.database
+        WHERE d.placed <> \(PlacementState.untracked.rawValue) AND z.deleted = 0 \
+      AND \(PlacementQuery.isLookedInLater("z")) AND \(PlacementQuery.isObject("s"))
           AND NOT EXISTS (SELECT 1 FROM placement p WHERE p.database = z.database AND p.name = r.name AND p.zone = z.id)
-          AND NOT EXISTS (SELECT 1 FROM unplaced u WHERE u.database = z.database AND u.zone = z.id AND coalesce(u.after, 0) < r.name)
+          AND NOT EXISTS (SELECT 1 FROM unplaced u WHERE u.database = z.database AND u.zone = z.id AND \
+      coalesce(u.after, 0) < r.name)
       """,
       "an object's record is in a zone where its database does not look for it"
     ),
@@ -102,8 +113,10 @@ extension ShardVerification {
     (
       "verifyPlacementStates",
       """
-      SELECT d.id FROM database d WHERE (d.placed = \(PlacementState.untracked.rawValue) AND EXISTS (SELECT 1 FROM mirror m WHERE m.database = d.id))
-        OR (d.placed <> \(PlacementState.filling.rawValue) AND EXISTS (SELECT 1 FROM unplaced u WHERE u.database = d.id))
+      SELECT d.id FROM database d WHERE (d.placed = \(PlacementState.untracked.rawValue) AND EXISTS (SELECT 1 \
+      FROM mirror m WHERE m.database = d.id))
+        OR (d.placed <> \(PlacementState.filling.rawValue) AND EXISTS (SELECT 1 FROM unplaced u WHERE u.database = \
+      d.id))
       """,
       "a database with a store has no placements, or has all of them and is marked as incomplete"
     ),
@@ -121,12 +134,17 @@ extension ShardVerification {
     ),
     (
       "verifySubscriptions",
-      "SELECT s.id FROM subscription s LEFT JOIN database d ON d.id = s.database WHERE coalesce(d.subscriptions, 0) = 0",
+      """
+      SELECT s.id FROM subscription s LEFT JOIN database d ON d.id = s.database WHERE coalesce(d.subscriptions, 0) = 0
+      """,
       "a subscription's database is missing, or does not know that it has any"
     ),
     (
       "verifyEntryIndexes",
-      "SELECT DISTINCT fieldindex FROM entry WHERE fieldindex NOT IN (SELECT id FROM fieldindex) AND zone NOT IN (SELECT zone FROM doomed)",
+      """
+      SELECT DISTINCT fieldindex FROM entry WHERE fieldindex NOT IN (SELECT id FROM fieldindex) \
+      AND zone NOT IN (SELECT zone FROM doomed)
+      """,
       "an index that does not exist has entries"
     ),
     (
@@ -137,7 +155,8 @@ extension ShardVerification {
     (
       "verifyRedirectChains",
       """
-      SELECT r.loser FROM redirect r WHERE r.loser = r.survivor OR EXISTS (SELECT 1 FROM redirect s WHERE s.zone = r.zone AND s.loser = r.survivor)
+      SELECT r.loser FROM redirect r WHERE r.loser = r.survivor OR EXISTS (SELECT 1 FROM redirect s \
+      WHERE s.zone = r.zone AND s.loser = r.survivor)
       """,
       "a redirect leads to another redirect"
     ),
@@ -151,21 +170,27 @@ extension ShardVerification {
     ),
     (
       "verifyInvitationShares",
-      "SELECT share FROM invitation WHERE share NOT IN (SELECT id FROM share) AND zone NOT IN (SELECT zone FROM doomed)",
+      """
+      SELECT share FROM invitation WHERE share NOT IN (SELECT id FROM share) AND zone NOT IN (SELECT zone FROM doomed)
+      """,
       "an invitation's share is missing"
     ),
     (
       "verifyMemberZones",
       """
       SELECT m.database FROM member m WHERE m.since > coalesce(m.until, m.since) OR m.until IS NULL AND NOT EXISTS
-        (SELECT 1 FROM zone z JOIN share s ON s.zone = z.id WHERE z.database = m.database AND z.name = m.zone AND z.deleted = 0 AND s.name = m.share
+        (SELECT 1 FROM zone z JOIN share s ON s.zone = z.id WHERE z.database = m.database AND z.name = m.zone AND \
+      z.deleted = 0 AND s.name = m.share
           AND s.active = 1)
       """,
       "a user has access to a zone that is not shared, or their access ended before it began"
     ),
     (
       "verifyShareNews",
-      "SELECT id FROM sharenews WHERE database NOT IN (SELECT id FROM database) OR seq > (SELECT seq FROM database d WHERE d.id = sharenews.database)",
+      """
+      SELECT id FROM sharenews WHERE database NOT IN (SELECT id FROM database) OR seq > (SELECT seq FROM database d \
+      WHERE d.id = sharenews.database)
+      """,
       "news of a share has no database, or is ahead of it"
     ),
     (
@@ -175,8 +200,10 @@ extension ShardVerification {
     (
       "verifyConflictBytes",
       """
-      SELECT j.id FROM journal j WHERE j.bytes <> length(j.payload) - CASE substr(j.payload, 1, 1) WHEN x'C1' THEN \(KeyRing.overhead) ELSE 0 END
-        + (SELECT coalesce(sum(a.bytes), 0) FROM history_asset h JOIN asset a ON a.hash = h.hash WHERE h.history = -j.id - \(JournalRowID.offset))
+      SELECT j.id FROM journal j WHERE j.bytes <> length(j.payload) - CASE substr(j.payload, 1, \
+      1) WHEN x'C1' THEN \(KeyRing.overhead) ELSE 0 END
+        + (SELECT coalesce(sum(a.bytes), \
+      0) FROM history_asset h JOIN asset a ON a.hash = h.hash WHERE h.history = -j.id - \(JournalRowID.offset))
       """,
       "a conflict's count of bytes is wrong"
     ),
@@ -185,15 +212,18 @@ extension ShardVerification {
       """
       SELECT u.database FROM journal_use u WHERE (u.count, u.bytes) <>
         (SELECT count(*), coalesce(sum(j.bytes), 0) FROM journal j WHERE j.database = u.database AND j.user = u.user)
-      UNION SELECT j.database FROM journal j WHERE NOT EXISTS (SELECT 1 FROM journal_use u WHERE u.database = j.database AND u.user = j.user)
+      UNION SELECT j.database FROM journal j WHERE NOT EXISTS (SELECT 1 FROM journal_use u \
+      WHERE u.database = j.database AND u.user = j.user)
       """,
       "a database's count of conflicts is wrong"
     ),
     (
       "verifyNumbers",
       """
-      SELECT d.id FROM database d WHERE d.conflicts < coalesce((SELECT max(j.number) FROM journal j WHERE j.database = d.id), 0)
-        OR EXISTS (SELECT 1 FROM mirror m WHERE m.database = d.id AND d.events < (SELECT max(e.number) FROM event e WHERE e.mirror = m.id))
+      SELECT d.id FROM database d WHERE d.conflicts < coalesce((SELECT max(j.number) FROM journal j \
+      WHERE j.database = d.id), 0)
+        OR EXISTS (SELECT 1 FROM mirror m WHERE m.database = d.id AND d.events < (SELECT max(e.number) FROM event e \
+      WHERE e.mirror = m.id))
       """,
       "a database's numbers are behind those of its events or conflicts"
     ),
@@ -209,15 +239,18 @@ extension ShardVerification {
       "verifySettledTransactions",
       """
       SELECT s.id FROM settled s WHERE s.id >> \(HistoryRowID.numberBits) <> s.mirror OR NOT EXISTS
-        (SELECT 1 FROM (SELECT iif(lineage = 0, id, lineage) AS lineage, forgotten, purged FROM mirror UNION ALL SELECT id, forgotten, last FROM former) o
-          WHERE o.lineage = s.mirror AND s.id & \(HistoryRowID.lastNumber) > o.forgotten AND s.id & \(HistoryRowID.lastNumber) <= o.purged)
+        (SELECT 1 FROM (SELECT iif(lineage = 0, id, lineage) AS lineage, forgotten, purged FROM mirror UNION ALL \
+      SELECT id, forgotten, last FROM former) o
+          WHERE o.lineage = s.mirror AND s.id & \(HistoryRowID.lastNumber) > o.forgotten \
+      AND s.id & \(HistoryRowID.lastNumber) <= o.purged)
       """,
       "a settled transaction is of no store, or of one that does not know it"
     ),
     (
       "verifySettledCounts",
       """
-      SELECT o.lineage FROM (SELECT iif(lineage = 0, id, lineage) AS lineage, forgotten, purged FROM mirror UNION ALL SELECT id, forgotten, last FROM former) o
+      SELECT o.lineage FROM (SELECT iif(lineage = 0, id, lineage) AS lineage, forgotten, purged FROM mirror UNION ALL \
+      SELECT id, forgotten, last FROM former) o
         WHERE o.purged - o.forgotten <> (SELECT count(*) FROM settled s WHERE s.mirror = o.lineage)
       """,
       "a store's known transactions are not those that it received and purged"

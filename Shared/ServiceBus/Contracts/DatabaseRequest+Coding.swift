@@ -7,7 +7,7 @@ import Records
 extension DatabaseRequest {
   public func encoded() throws -> [UInt8] {
     var writer = MessagePackWriter(reservingByteCount: 512)
-    writer.mapHeader(traceID == nil ? 9 : 10)
+    writer.mapHeader(9 + (traceID == nil ? 0 : 1) + (takesParts ? 1 : 0))
     writer.member("plane", plane.rawValue)
     writer.member("method", route.method)
     writer.string("path")
@@ -25,12 +25,16 @@ extension DatabaseRequest {
     writer.member("requestID", requestID)
     writer.member("baseURL", baseURL)
     if let traceID { writer.member("traceID", traceID) }
+    if takesParts {
+      writer.string("takesParts")
+      writer.bool(true)
+    }
     return writer.bytes
   }
 
   public static func decoded(from bytes: [UInt8]) throws -> DatabaseRequest {
     let map = try MessagePackValue(parsing: bytes)
-    return DatabaseRequest(
+    var request = DatabaseRequest(
       plane: try map.required("plane") { $0.string.flatMap(Plane.init(rawValue:)) },
       method: try map.required("method", \.string),
       path: try map.required("path", \.strings), query: try map.required("query", \.texts),
@@ -39,10 +43,15 @@ extension DatabaseRequest {
       caller: try map.required("caller", Caller.init(decoding:)),
       requestID: try map.required("requestID", \.string), baseURL: try map.required("baseURL", \.string),
       traceID: try map.optional("traceID", \.string))
+    // Looked up only if members are left: clients' own requests, nearly all, do not say it.
+    if map.count > (request.traceID == nil ? 9 : 10) {
+      request.takesParts = try map.optional("takesParts", \.bool) ?? false
+    }
+    return request
   }
 
   private enum CodingKeys: String, CodingKey {
-    case plane, method, path, query, database, scope, caller, requestID, baseURL, traceID
+    case plane, method, path, query, database, scope, caller, requestID, baseURL, traceID, takesParts
   }
 
   public init(from decoder: any Decoder) throws {
@@ -55,6 +64,7 @@ extension DatabaseRequest {
       caller: try map.decode(Caller.self, forKey: .caller), requestID: try map.decode(String.self, forKey: .requestID),
       baseURL: try map.decode(String.self, forKey: .baseURL),
       traceID: try map.decodeIfPresent(String.self, forKey: .traceID))
+    takesParts = try map.decodeIfPresent(Bool.self, forKey: .takesParts) ?? false
   }
 
   public func encode(to encoder: any Encoder) throws {
@@ -69,6 +79,7 @@ extension DatabaseRequest {
     try map.encode(requestID, forKey: .requestID)
     try map.encode(baseURL, forKey: .baseURL)
     try map.encodeIfPresent(traceID, forKey: .traceID)
+    if takesParts { try map.encode(true, forKey: .takesParts) }
   }
 
   public static func encoded(_ reply: Reply) throws -> [UInt8] {
@@ -131,29 +142,53 @@ extension Refusal {
 
 extension Caller {
   fileprivate func encode(to writer: inout MessagePackWriter) {
-    writer.mapHeader(1 + (userRecordName == nil ? 0 : 1) + (standing == nil ? 0 : 1))
+    writer.mapHeader(1 + (userRecordName == nil ? 0 : 1) + (standing == nil ? 0 : 1) + (member == nil ? 0 : 1))
     if let userRecordName { writer.member("userRecordName", userRecordName) }
     writer.string("isOperator")
     writer.bool(isOperator)
-    guard let standing else { return }
-    writer.string("standing")
-    writer.mapHeader(standing.quotaByteCount == nil ? 1 : 2)
-    writer.string("roles")
-    writer.arrayHeader(standing.roles.count)
-    for role in standing.roles { writer.string(role) }
-    guard let quotaByteCount = standing.quotaByteCount else { return }
-    writer.string("quotaByteCount")
-    writer.integer(quotaByteCount)
+    if let standing {
+      writer.string("standing")
+      standing.encode(to: &writer)
+    }
+    guard let member else { return }
+    writer.string("member")
+    member.encode(to: &writer)
   }
 
   fileprivate init?(decoding map: MessagePackValue) throws {
     self.init(
       userRecordName: try map.optional("userRecordName", \.string), isOperator: try map.required("isOperator", \.bool),
-      standing: try map.optional("standing", UserStanding.init(decoding:)))
+      standing: try map.optional("standing", UserStanding.init(decoding:)),
+      member: try map.optional("member", StaffMember.init(decoding:)))
+  }
+}
+
+extension StaffMember {
+  fileprivate func encode(to writer: inout MessagePackWriter) {
+    writer.mapHeader(containers == nil ? 1 : 2)
+    writer.member("name", name)
+    guard let containers else { return }
+    writer.string("containers")
+    writer.arrayHeader(containers.count)
+    for container in containers { writer.string(container) }
+  }
+
+  fileprivate init?(decoding map: MessagePackValue) throws {
+    self.init(name: try map.required("name", \.string), containers: try map.optional("containers", \.strings))
   }
 }
 
 extension UserStanding {
+  fileprivate func encode(to writer: inout MessagePackWriter) {
+    writer.mapHeader(quotaByteCount == nil ? 1 : 2)
+    writer.string("roles")
+    writer.arrayHeader(roles.count)
+    for role in roles { writer.string(role) }
+    guard let quotaByteCount else { return }
+    writer.string("quotaByteCount")
+    writer.integer(quotaByteCount)
+  }
+
   fileprivate init?(decoding map: MessagePackValue) throws {
     self.init(roles: try map.required("roles", \.strings), quotaByteCount: try map.optional("quotaByteCount", \.int64))
   }

@@ -38,6 +38,10 @@ public struct Authenticate: Message {
     /// A name for the API token and the user's credentials that is no credential itself; `VerifyGrant` tells whether
     /// they still hold.
     public var grant: String?
+    /// The member of the staff with a session of the console.
+    public var member: StaffMember?
+    /// The end of that session, in milliseconds since 1970.
+    public var sessionEnd: Int64?
 
     /// The additional facts about a token of the sign-in page.
     public struct Session: Codable, Hashable, Sendable {
@@ -66,7 +70,8 @@ public struct Authenticate: Message {
     }
   }
 
-  /// nil for paths without a container (`/admin/1/…`): only an operator's bearer token counts there.
+  /// nil for paths without a container (`/admin/1/…`): only an operator's bearer token and a token of the console count
+  /// there.
   public let container: ContainerID?
   public let environment: Environment?
   public let apiToken: String?
@@ -230,11 +235,14 @@ public struct OperatorRequest: Message {
   /// Percent-decoded, with its prefix: `["admin","1","users"]`, `["mirror","1",container,environment,"model"]`.
   public let path: [String]
   public let query: [String: String]
+  /// The caller; nil from a gateway of an earlier release, which lets only the holder of the operator token through.
+  public let member: StaffMember?
 
-  public init(method: String, path: [String], query: [String: String]) {
+  public init(method: String, path: [String], query: [String: String], member: StaffMember? = nil) {
     self.method = method
     self.path = path
     self.query = query
+    self.member = member
   }
 }
 

@@ -57,7 +57,8 @@ extension MessagePackValue {
   var texts: [String: String]? {
     guard kind == .map else { return nil }
     var texts: [String: String] = [:]
-    for (key, value) in pairs {
+    for index in 0..<count {
+      let (key, value) = pair(index)
       guard let key = key.string, let value = value.string else { return nil }
       texts[key] = value
     }

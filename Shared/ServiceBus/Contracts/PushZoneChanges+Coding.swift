@@ -55,16 +55,18 @@ extension ZoneChange {
   }
 
   fileprivate init(decoding map: MessagePackValue) throws {
+    let originStore = try map.optional("originStore", \.string)
+    let traceID = try map.optional("traceID", \.string)
+    // The others are looked up only if members are left: most changes are of databases that nobody shares.
+    let isWhole = map.count == 5 + (originStore == nil ? 0 : 1) + (traceID == nil ? 0 : 1)
     self.init(
       database: try map.required("database", DatabaseID.init(decoding:)),
       zoneName: try map.required("zoneName", \.string),
       sequence: try map.required("sequence", \.int64), syncToken: try map.required("syncToken", \.string),
-      originStore: try map.optional("originStore", \.string), originUser: try map.optional("originUser", \.string),
+      originStore: originStore, originUser: isWhole ? nil : try map.optional("originUser", \.string),
       audience: try map.required("audience", \.strings),
-      hasSubscriptions: try map.optional("hasSubscriptions", \.bool) ?? false,
-      traceID: try map.optional("traceID", \.string))
-    // Looked up only if members are left: most changes are of databases that nobody shares.
-    guard map.count > memberCount else { return }
+      hasSubscriptions: isWhole ? false : try map.optional("hasSubscriptions", \.bool) ?? false, traceID: traceID)
+    if isWhole { return }
     subscribers = try map.optional("subscribers", \.strings)
     tellsHomes = try map.optional("tellsHomes", \.bool)
   }

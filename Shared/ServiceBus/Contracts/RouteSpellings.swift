@@ -25,6 +25,22 @@ public enum RecordRoute: String, SpelledRoute {
   case checkCopy = "POST records/copy/status"
 
   static let spellings = Spellings<RecordRoute>()
+
+  /// True if the call only reads, whatever its method.
+  public var isRead: Bool {
+    switch self {
+    case .modifyRecords, .modifyZones, .modifySubscriptions, .rereferenceAssets: false
+    default: true
+    }
+  }
+
+  /// True if operators and developers make the call on a user's data.
+  public var isForStaff: Bool {
+    switch self {
+    case .modifySubscriptions, .rereferenceAssets, .prepareZip, .startCopy, .checkCopy: false
+    default: true
+    }
+  }
 }
 
 /// The calls on a mirrored store, behind `stores/{id}` (docs/protocol/mirror-api.md#stores).
@@ -62,6 +78,17 @@ public enum StoreRoute: String, SpelledRoute {
 
   /// True if the call only reads, whatever its method.
   public var isRead: Bool { method == "GET" || self == .fetchRecords || self == .checkPermissions }
+
+  /// True if operators and developers make the call on a user's store: to look, to retry, and to settle conflicts.
+  public var isForStaff: Bool {
+    switch self {
+    case .status, .fetchEvents, .fetchHistory, .fetchConsumers, .audit, .fetchObject, .explainObject, .fetchRecords,
+      .checkPermissions, .listQuarantine, .retryQuarantine, .listConflicts, .restoreConflict, .resolveConflict,
+      .fetchShares:
+      true
+    default: false
+    }
+  }
 
   /// True if the call may move or copy all objects of a store.
   public var mayMoveObjects: Bool { self == .shareObjects || self == .moveObjects || self == .purgeZone }

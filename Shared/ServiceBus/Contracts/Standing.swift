@@ -5,7 +5,7 @@ public import Records
 /// Fetches a user's custom roles and quota, which `Authenticate` reports for users who make requests.
 public struct FetchStanding: Message {
   public static let name = "directory.standing/1"
-  public static let senders: Set<Role> = [.worker]
+  public static let senders: Set<Role> = [.worker, .gateway]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {

@@ -10,11 +10,16 @@ public struct Caller: Hashable, Sendable, Codable {
   public let isOperator: Bool
   /// nil if the user was granted no role and no quota.
   public let standing: UserStanding?
+  /// The operator or developer behind an operator call; nil for a client's call.
+  public let member: StaffMember?
 
-  public init(userRecordName: String?, isOperator: Bool = false, standing: UserStanding? = nil) {
+  public init(
+    userRecordName: String?, isOperator: Bool = false, standing: UserStanding? = nil, member: StaffMember? = nil
+  ) {
     self.userRecordName = userRecordName
     self.isOperator = isOperator
     self.standing = standing
+    self.member = member
   }
 
   public var roles: [String] { standing?.roles ?? [] }
@@ -60,7 +65,8 @@ public struct DatabaseRequest: Message {
     /// The gateway may wait for the next change of `DatabaseRequest.database` and ask again: the answer is an import
     /// page without changes.
     public let mayWait: Bool?
-    /// The error of which the body is the text; nil for an answer that is none, and from a worker of an earlier release.
+    /// The error of which the body is the text; nil for an answer that is none, and from a worker of an earlier
+    /// release.
     let refusal: Refusal?
 
     public init(
@@ -104,6 +110,9 @@ public struct DatabaseRequest: Message {
   /// The request's identifier in logs (`RequestTrace`), and the `uuid` of its errors. A client may give several
   /// requests the same one.
   public let traceID: String?
+  /// The asking process puts the answer into one of its own: it gets `AnswerParts`, `StoreEventPage` or what the call
+  /// says, in `AnswerForm.contentType`. Calls that have no such form answer as ever, and so do earlier releases.
+  public var takesParts = false
 
   public init(
     _ route: DatabaseRoute, query: [String: String], database: DatabaseID, scope: DatabaseScope, caller: Caller,
@@ -136,9 +145,18 @@ public struct DatabaseRequest: Message {
 
   /// The same call with another query.
   public func asking(_ query: [String: String]) -> DatabaseRequest {
-    DatabaseRequest(
+    var request = DatabaseRequest(
       route, query: query, database: database, scope: scope, caller: caller, requestID: requestID, baseURL: baseURL,
       traceID: traceID)
+    request.takesParts = takesParts
+    return request
+  }
+
+  /// The same call, answered for a process.
+  public var inParts: DatabaseRequest {
+    var request = self
+    request.takesParts = true
+    return request
   }
 
   /// Requests of one mirrored store, and writes of one owner, start in the order of arrival; reads in any order. Stores

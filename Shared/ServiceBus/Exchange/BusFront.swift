@@ -146,7 +146,10 @@ package final class BusFront: Sendable {
         outcome = .failure(
           BusError(
             .tooLarge,
-            "a reply of \(max(payload.body.count, payload.arguments.count)) bytes; \(request.name) may carry \(configuration.partByteLimit)"
+            """
+            a reply of \(max(payload.body.count, payload.arguments.count)) bytes; \(request.name) may carry \
+            \(configuration.partByteLimit)
+            """
           ))
       }
       _ = post(.finished(request.id, outcome))

@@ -40,7 +40,10 @@ public struct KnownPeers: Sendable, Equatable {
       guard words.count == 3, let role = Role(rawValue: String(first)), Self.isKey(words[2]) else {
         throw BusError(
           .refused,
-          "line \(index + 1) is not a role (\(Role.allCases.map(\.rawValue).joined(separator: ", "))), a name and a public key"
+          """
+          line \(index + 1) is not a role (\(Role.allCases.map(\.rawValue).joined(separator: ", "))), a name and a \
+          public key
+          """
         )
       }
       let peer = KnownPeer(role: role, name: String(words[1]), publicKey: String(words[2]))

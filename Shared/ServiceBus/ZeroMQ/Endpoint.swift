@@ -23,7 +23,10 @@ public enum Endpoint {
     if isLoopback(host) { return nil }
     guard hasKeys else {
       return
-        "\(endpoint) could carry unencrypted data beyond this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
+        """
+        \(endpoint) could carry unencrypted data beyond this machine: give the process a key (--bus-key and \
+        --bus-peers), or use ipc:// with the path of a socket
+        """
     }
     if host.isEmpty { return "\(endpoint) names no host: use tcp:// with an address and a port" }
     guard isBound, everybody.contains(host) else { return nil }

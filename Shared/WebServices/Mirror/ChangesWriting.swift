@@ -2,7 +2,7 @@
 
 import History
 import ObjectModel
-import JSON
+public import JSON
 public import Mirroring
 public import Records
 
@@ -47,6 +47,7 @@ public struct ImportBatchWriter {
   private var writer: JSONWriter
   private let values: MirrorValueWriter
   private var quarantined: [MirroringProblem] = []
+  private var changeCount = 0
 
   public init(values: MirrorValueWriter) {
     self.values = values
@@ -128,10 +129,14 @@ public struct ImportBatchWriter {
     writer.endObject()
   }
 
-  public mutating func add(_ encoded: [UInt8]) { writer.raw(encoded) }
+  public mutating func add(_ encoded: [UInt8]) {
+    writer.raw(encoded)
+    changeCount += 1
+  }
 
   /// Adds a zone that ended, and the client's action for its objects.
   public mutating func addZone(_ zone: Zone.ID, end: ZoneEnd, policy: ZonePolicy) {
+    changeCount += 1
     writer.beginObject()
     writer.member("changeType", "zone")
     writer.key("zoneID")
@@ -144,6 +149,7 @@ public struct ImportBatchWriter {
 
   /// Adds another owner's zone that ended for the client: deleted, or (nil) left.
   public mutating func addZone(_ zone: Zone.ID, reason end: ZoneEnd?) {
+    changeCount += 1
     writer.beginObject()
     writer.member("changeType", "zone")
     writer.key("zoneID")
@@ -161,8 +167,31 @@ public struct ImportBatchWriter {
   /// A record that was left out (R10).
   public mutating func add(_ problem: MirroringProblem) { quarantined.append(problem) }
 
-  /// The whole body. `quarantined` is present only if a record was left out.
-  public consuming func finish(importToken: String, moreComing: Bool, state: ImportState) -> [UInt8] {
+  public consuming func finish(importToken: String, moreComing: Bool, state: ImportState) -> WrittenImportBatch {
+    WrittenImportBatch(
+      writer: writer, changeCount: changeCount, quarantined: quarantined, importToken: importToken,
+      moreComing: moreComing, state: state)
+  }
+
+  static let prefixByteCount = #"{"changes":["#.utf8.count
+}
+
+/// The changes of a page, and what there is to say of it.
+public struct WrittenImportBatch: Sendable {
+  /// Open behind the last change.
+  fileprivate var writer: JSONWriter
+  public let changeCount: Int
+  /// Records that were left out.
+  public let quarantined: [MirroringProblem]
+  public let importToken: String
+  public let moreComing: Bool
+  public let state: ImportState
+
+  /// The changes as JSON, divided by commas.
+  public var changes: [UInt8] { Array(writer.bytes[ImportBatchWriter.prefixByteCount...]) }
+
+  /// The whole body for a client. `quarantined` is present only if a record was left out.
+  public consuming func json() -> [UInt8] {
     writer.endArray()
     if !quarantined.isEmpty {
       writer.key("quarantined")
@@ -187,7 +216,7 @@ extension JSONWriter {
   }
 
   /// Writes a list of records with the problem of each.
-  mutating func problems(_ problems: [MirroringProblem]) {
+  public mutating func problems(_ problems: [MirroringProblem]) {
     beginArray()
     for problem in problems { self.problem(problem) }
     endArray()

@@ -143,7 +143,8 @@ public struct HistoryFilter: Hashable, Sendable {
     changeType = type
   }
 
-  /// The transaction with the changes that are wanted; nil when nothing of it is. A token advances past it all the same (T-H10).
+  /// The transaction with the changes that are wanted; nil when nothing of it is. A token advances past it all the same
+  /// (T-H10).
   public func apply(to transaction: HistoryTransaction) -> FoundTransaction? {
     for (wanted, found) in [
       (author, transaction.author), (contextName, transaction.contextName), (bundleID, transaction.bundleID),

@@ -40,23 +40,6 @@ public struct QuarantinedObject: Sendable {
 }
 
 extension StoreAnswer {
-  /// `GET quarantine`
-  /// - Parameter last: the key of the last object, for the next `after`.
-  public static func quarantine(_ objects: [QuarantinedObject], last: Int64, moreComing: Bool) -> [UInt8] {
-    object { writer in
-      writer.key("quarantined")
-      writer.beginArray()
-      for object in objects {
-        writer.beginObject()
-        object.writeMembers(to: &writer)
-        writer.endObject()
-      }
-      writer.endArray()
-      writer.member("lastQuarantined", String(last))
-      writer.member("moreComing", moreComing)
-    }
-  }
-
   /// `POST quarantine/retry`
   public static func retried(_ count: Int) -> [UInt8] { object { $0.member("retried", count) } }
 }

@@ -37,6 +37,19 @@ public struct MirrorEvent: Sendable {
     self.deletedCount = deletedCount
   }
 
+  /// The event as it was when it began: without an end, counts and an error.
+  public var begun: MirrorEvent {
+    MirrorEvent(
+      identifier: identifier, type: type, storeIdentifier: storeIdentifier, startDate: startDate, endDate: nil,
+      succeeded: false, errorJSON: nil, savedCount: 0, deletedCount: 0)
+  }
+
+  public var json: [UInt8] {
+    var writer = JSONWriter()
+    write(to: &writer)
+    return writer.bytes
+  }
+
   public func write(to writer: inout JSONWriter) {
     writer.beginObject()
     writer.member("identifier", identifier)

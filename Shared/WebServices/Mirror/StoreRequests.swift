@@ -75,7 +75,10 @@ public struct SetUpStoreRequest: Hashable, Sendable {
     else {
       throw RecordError(
         .badRequest,
-        "lease must be true, or a number of seconds from \(Lease.secondsRange.lowerBound) to \(Lease.secondsRange.upperBound)"
+        """
+        lease must be true, or a number of seconds from \(Lease.secondsRange.lowerBound) to \
+        \(Lease.secondsRange.upperBound)
+        """
       )
     }
     return Lease(

@@ -85,6 +85,8 @@ public struct StoreStatus: Sendable {
   /// Everything saved is exported, and nothing waits to be imported. In an answer about a barrier: whether it is
   /// passed.
   public var caughtUp: Bool
+  /// Owners whose part of a shared store's status is missing; nil for a store of one database.
+  public var unreachedOwners: [String]?
 
   public init(
     pending: Pending, activity: StoreFacts.Activity, throttledUntil: Int64?, lastExport: MirrorEvent?,
@@ -140,6 +142,11 @@ public struct StoreStatus: Sendable {
         writer.endObject()
       }
       writer.member("caughtUp", caughtUp)
+      guard let unreachedOwners else { return }
+      writer.key("unreachedOwners")
+      writer.beginArray()
+      for owner in unreachedOwners { writer.string(owner) }
+      writer.endArray()
     }
   }
 

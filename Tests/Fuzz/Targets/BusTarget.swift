@@ -59,6 +59,20 @@ extension FuzzTarget {
       request = { try Sampler.sample(Request.self).encoded() }
       reply = { try Request.encoded(try Sampler.sample(Request.Reply.self)) }
     }
+
+    /// The body of an answer for a process, read as if it were a message's arguments.
+    init<Body: Codable & Sendable>(body: Body.Type, _ name: String) {
+      self.name = name
+      let read: @Sendable ([UInt8]) throws -> Void = { bytes in
+        guard let value = try taken({ try MessagePackDecoder().decode(Body.self, from: bytes) }) else { return }
+        let encoded = try MessagePackEncoder().encode(value)
+        let again = try MessagePackEncoder().encode(try MessagePackDecoder().decode(Body.self, from: encoded))
+        try holdEqual(try tree(again), try tree(encoded), "\(name) is read as another")
+      }
+      (readRequest, readReply) = (read, read)
+      let sample: @Sendable () throws -> [UInt8] = { try MessagePackEncoder().encode(try Sampler.sample(Body.self)) }
+      (request, reply) = (sample, sample)
+    }
   }
 
   private static let contracts: [Contract] = [
@@ -76,7 +90,8 @@ extension FuzzTarget {
     Contract(NotificationsDelivered.self), Contract(PushStoreChanges.self),
     Contract(PushZoneChanges.self), Contract(PushNotifications.self), Contract(CopyShard.self),
     Contract(ScrubShard.self), Contract(PublishClusterMap.self),
-    Contract(FetchStanding.self),
+    Contract(FetchStanding.self), Contract(body: AnswerParts.self, "AnswerParts"),
+    Contract(body: StoreEventPage.self, "StoreEventPage"),
   ]
 
   private static func seeds() throws -> [[UInt8]] {

@@ -13,8 +13,11 @@ extension FuzzTarget {
     seeds: {
       [
         Array(
-          #"{"transactions":[{"transactionID":"a","changes":[{"changeType":"insert","entity":"Note","objectID":"n","attributes":{"binary":{"asset":{"fileChecksum":"","size":1,"receipt":"\#(Fixture.receipt)"}}}}]}]}"#
-            .utf8)
+          #"""
+          {"transactions":[{"transactionID":"a","changes":[{"changeType":"insert","entity":"Note","objectID":"n",\#
+          "attributes":{"binary":{"asset":{"fileChecksum":"","size":1,"receipt":"\#(Fixture.receipt)"}}}}]}]}
+          """#
+          .utf8)
       ]
     }
   ) { bytes in

@@ -123,8 +123,11 @@ extension FuzzTarget {
       Array(("# keys\n" + String(repeating: "0f", count: 32) + "\n").utf8),
       manifest.encoded(),
       Array(
-        "--text=a\n--flag\n--seconds\n1.5\n--address=[::1]:80\n--endpoint\nipc:///run/a\n--networks=10.0.0.0/8,::1\n--url=http://a/"
-          .utf8),
+        """
+        --text=a\n--flag\n--seconds\n1.5\n--address=[::1]:80\n--endpoint\nipc:///run/a\n--networks=10.0.0.0/8,\
+        ::1\n--url=http://a/
+        """
+        .utf8),
       Array("tcp://127.0.0.1:5550".utf8), Array("10.0.0.0/8,fd00::/8,192.0.2.1".utf8),
     ]
   }

@@ -114,7 +114,10 @@ extension FuzzTarget {
 
   private static var uploadedAsset: [UInt8] {
     let field =
-      #"{"value":{"fileChecksum":"\#(Fixture.asset.fileChecksum)","size":1200,"receipt":"\#(Fixture.receipt)"},"type":"ASSETID"}"#
+      #"""
+      {"value":{"fileChecksum":"\#(Fixture.asset.fileChecksum)","size":1200,"receipt":"\#(Fixture.receipt)"},\#
+      "type":"ASSETID"}
+      """#
     return Array(
       #"{"operations":[{"operationType":"create","record":{"recordType":"Note","fields":{"photo":\#(field)}}}]}"#.utf8)
   }

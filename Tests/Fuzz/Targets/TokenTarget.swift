@@ -51,8 +51,10 @@ extension FuzzTarget {
   private static let maker = QueryMarker.Maker(
     key: Fixture.key, database: Fixture.database, userRecordName: Fixture.user)
   private static let markerContext = Array(
-    "\(Fixture.container.rawValue)\n\(Fixture.database.environment.rawValue)\n\(Fixture.user)\n\(Fixture.user)\n\(String(describing: query))"
-      .utf8)
+    [
+      Fixture.container.rawValue, Fixture.database.environment.rawValue, Fixture.user, Fixture.user,
+      String(describing: query),
+    ].joined(separator: "\n").utf8)
   private static let marker = QueryMarker(zoneName: "Notes", recordName: Fixture.name, sortKeys: [[0, 1], [255]])
   private static let markerSeal = Seal(key: Fixture.key, purpose: "aquifer query marker")
 

@@ -106,7 +106,9 @@ struct CrashRig {
       let expected = latest.removeValue(forKey: stored.record.recordName)
       if expected?.sequence != stored.sequence || stored.record.fields.string("CD_title") != expected?.key {
         problems.append(
-          "\(stored.record.recordName) has sequence \(stored.sequence), its history says \(String(describing: expected))"
+          """
+          \(stored.record.recordName) has sequence \(stored.sequence), its history says \(String(describing: expected))
+          """
         )
       }
     }

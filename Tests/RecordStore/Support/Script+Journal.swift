@@ -12,7 +12,9 @@ extension Script {
         kind: name % 5, state: state,
         userRecordName: "user \(name % 2)", deviceID: "", at: at, settledAt: state == 1 ? at : nil)
       return
-        "\(try transaction.appendConflict(conflict, content: [UInt8](repeating: UInt8(state), count: name), assets: []))"
+        """
+        \(try transaction.appendConflict(conflict, content: [UInt8](repeating: UInt8(state), count: name), assets: []))
+        """
     case .settle(let owner, let position, let at):
       guard let database = try transaction.database(Sample.database("\(owner)")) else { return "none" }
       let conflicts = try transaction.conflicts(in: database.key, afterNumber: 0, ConflictFilter(), limit: 99)
@@ -33,11 +35,18 @@ extension Script {
       ConflictFilter(userRecordName: "user 0"),
     ]
     return try all.map {
-      "\($0) \(String(describing: try snapshot.conflictContent($0.number, in: database))) \(try snapshot.conflict($0.number, in: database) == $0)"
+      """
+      \($0) \(String(describing: try snapshot.conflictContent($0.number, in: database))) \
+      \(try snapshot.conflict($0.number, in: database) == $0)
+      """
     }
       + filters.map { "\(try snapshot.conflicts(in: database, afterNumber: all.first?.number ?? 0, $0, limit: limit))" }
       + [
-        "\(try snapshot.openConflictCount(in: database, of: nil)) \(try snapshot.openConflictCount(in: database, of: "user 1")) \(try snapshot.conflictUse(in: database, of: "user 0")) \(String(describing: try snapshot.oldestConflict()))"
+        """
+        \(try snapshot.openConflictCount(in: database, of: nil)) \
+        \(try snapshot.openConflictCount(in: database, of: "user 1")) \
+        \(try snapshot.conflictUse(in: database, of: "user 0")) \(String(describing: try snapshot.oldestConflict()))
+        """
       ]
   }
 }

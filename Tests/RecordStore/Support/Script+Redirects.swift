@@ -16,20 +16,25 @@ extension Script {
       // A redirect that leads to itself is an error of the caller, after which no body continues.
       let end = try transaction.redirect(of: names[survivor], in: place.zone)?.survivor ?? names[survivor]
       if end == names[loser] { return "itself" }
-      try transaction.put(
-        StoredRedirect(
-          loser: names[loser], survivor: names[survivor], since: at, rule: "rule", removedAt: loser % 3 == 0 ? at : nil),
-        in: place.zone)
+      let redirect = StoredRedirect(
+        loser: names[loser], survivor: names[survivor], since: at, rule: "rule", removedAt: loser % 3 == 0 ? at : nil)
+      try transaction.put(redirect, in: place.zone)
     }
     return
-      "\(String(describing: known)) \(try transaction.zonesWithPendingRedirects(in: place.database, afterKey: 0, limit: 99))"
+      """
+      \(String(describing: known)) \
+      \(try transaction.zonesWithPendingRedirects(in: place.database, afterKey: 0, limit: 99))
+      """
   }
 
   static func dumpRedirects(in zone: StoredZone, _ snapshot: any ShardSnapshot, limit: Int) throws -> [String] {
     var lines = ["\(try snapshot.pendingRedirects(in: zone.key, afterName: names[3], limit: limit))"]
     for name in names {
       lines.append(
-        "\(String(describing: try snapshot.redirect(of: name, in: zone.key))) \(try snapshot.redirects(to: name, in: zone.key, limit: limit))"
+        """
+        \(String(describing: try snapshot.redirect(of: name, in: zone.key))) \
+        \(try snapshot.redirects(to: name, in: zone.key, limit: limit))
+        """
       )
     }
     for index in try snapshot.indexes(in: zone.databaseKey) {

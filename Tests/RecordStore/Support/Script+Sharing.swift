@@ -66,7 +66,10 @@ extension Script {
 
   static func dumpSharing(in zone: StoredZone, _ snapshot: any ShardSnapshot, limit: Int) throws -> [String] {
     var lines = [
-      "\(try snapshot.shares(in: zone.key, afterName: "share 0", limit: limit)) \(try snapshot.audience(ofZone: zone.zoneName, of: zone.databaseKey))"
+      """
+      \(try snapshot.shares(in: zone.key, afterName: "share 0", limit: limit)) \
+      \(try snapshot.audience(ofZone: zone.zoneName, of: zone.databaseKey))
+      """
     ]
     for number in 0..<3 {
       lines.append("\(String(describing: try snapshot.share(named: "share \(number)", in: zone.key)))")
@@ -76,7 +79,10 @@ extension Script {
         lines.append(
           "\(String(describing: try snapshot.departure(of: names[user], from: names[number], in: zone.key)))")
         lines.append(
-          "\(try snapshot.members(users[user], inZone: zone.zoneName, of: zone.databaseKey)) \(try snapshot.members(users[user], of: zone.databaseKey))"
+          """
+          \(try snapshot.members(users[user], inZone: zone.zoneName, of: zone.databaseKey)) \
+          \(try snapshot.members(users[user], of: zone.databaseKey))
+          """
         )
       }
     }

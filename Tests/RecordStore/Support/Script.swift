@@ -89,8 +89,7 @@ struct Script: Sendable {
     return Place(database: database.key, zone: zone.key)
   }
 
-  private static func mirror(_ owner: Int, _ mirror: Int, in transaction: any ShardTransaction) throws -> StoredMirror?
-  {
+  static func mirror(_ owner: Int, _ mirror: Int, in transaction: any ShardTransaction) throws -> StoredMirror? {
     guard let database = try transaction.database(Sample.database("\(owner)")) else { return nil }
     return try transaction.mirror("mirror \(mirror)", in: database.key)
   }
@@ -112,7 +111,10 @@ struct Script: Sendable {
       guard let place = try place(owner, zone, in: transaction) else { return "none" }
       try transaction.deleteZone(place.zone)
       return
-        "\(String(describing: try transaction.zone(key: place.zone))) \(try transaction.changes(in: place.zone, after: 0, limit: 9))"
+        """
+        \(String(describing: try transaction.zone(key: place.zone))) \
+        \(try transaction.changes(in: place.zone, after: 0, limit: 9))
+        """
     case .save(let owner, let zone, let name, let type, let targets, let origin, let looksFirst):
       guard let place = try place(owner, zone, in: transaction) else { return "none" }
       return "\(try save(name, type, targets, origin, looksFirst: looksFirst, in: place, transaction))"
@@ -128,14 +130,19 @@ struct Script: Sendable {
       return "new"
     case .subscribe(let owner, let user, let identifier, let payload):
       let database = try transaction.makeDatabase(Sample.database("\(owner)"))
-      return
-        "\(try transaction.putSubscription("subscription \(identifier)", of: "user \(user)", scope: payload == 0 ? .shared : .private, payload: [UInt8(payload)], in: database.key))"
+      let key = try transaction.putSubscription(
+        "subscription \(identifier)", of: "user \(user)", scope: payload == 0 ? .shared : .private,
+        payload: [UInt8(payload)], in: database.key)
+      return "\(key)"
     case .unsubscribe(let owner, let position):
       guard let database = try transaction.database(Sample.database("\(owner)")) else { return "none" }
       let all = try transaction.subscriptions(in: database.key, afterKey: 0, limit: 99)
       try transaction.deleteSubscription(all.indices.contains(position) ? all[position].key : 999_999, in: database.key)
       return
-        "\(all.count) \(try transaction.subscriptionCount(in: database.key)) \(comparable(try transaction.database(key: database.key)))"
+        """
+        \(all.count) \(try transaction.subscriptionCount(in: database.key)) \
+        \(comparable(try transaction.database(key: database.key)))
+        """
     case .readZones(let owner):
       guard let database = try transaction.database(Sample.database("\(owner)")) else { return "none" }
       return "\(try transaction.zones(in: database.key, after: 0, limit: 9))"
@@ -165,15 +172,17 @@ struct Script: Sendable {
     return stored
   }
 
-  private static func shortGUID(_ name: Int, in zone: Int64) -> String { "0zone\(zone)name\(name)" }
+  static func shortGUID(_ name: Int, in zone: Int64) -> String { "0zone\(zone)name\(name)" }
 
   private static func runHistory(_ step: ScriptStep, in transaction: any ShardTransaction) throws -> String {
     switch step {
     case .makeMirror(let owner, let mirror):
       let database = try transaction.makeDatabase(Sample.database("\(owner)"))
       if let mirror = try transaction.mirror("mirror \(mirror)", in: database.key) { return "\(mirror)" }
-      return
-        "\(try transaction.makeMirror("mirror \(mirror)", in: database.key, userRecordName: "\(owner)", scope: .private, modelHash: "h", configuration: nil, deviceName: "d", createdAt: 1))"
+      let made = try transaction.makeMirror(
+        "mirror \(mirror)", in: database.key, userRecordName: "\(owner)", scope: .private, modelHash: "h",
+        configuration: nil, deviceName: "d", createdAt: 1)
+      return "\(made)"
     case .deleteMirror(let owner, let mirror):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       try transaction.deleteMirror(row.key)
@@ -197,7 +206,10 @@ struct Script: Sendable {
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       let purged = try transaction.purgeTransactions(of: row.key, through: row.lastTransactionNumber - keep)
       return
-        "\(purged) \(try transaction.forgetTransactions(of: row.key, appendedBefore: 996 + row.lastTransactionNumber, limit: 3))"
+        """
+        \(purged) \
+        \(try transaction.forgetTransactions(of: row.key, appendedBefore: 996 + row.lastTransactionNumber, limit: 3))
+        """
     case .consume(let owner, let mirror, let name, let number):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       if let number {
@@ -207,7 +219,10 @@ struct Script: Sendable {
         try transaction.deleteConsumer(named: names[name], of: row.key)
       }
       return
-        "\(try transaction.consumers(of: row.key)) \(String(describing: try transaction.firstTransaction(of: row.key, appendedAtOrAfter: 1003)))"
+        """
+        \(try transaction.consumers(of: row.key)) \
+        \(String(describing: try transaction.firstTransaction(of: row.key, appendedAtOrAfter: 1003)))
+        """
     case .event(let owner, let mirror, let kind, let ends):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       let earlier = try transaction.events(of: row.key, after: 0, kind: nil, limit: 99)
@@ -254,7 +269,10 @@ struct Script: Sendable {
         schemaVersion: at % 3)
       try transaction.putQuarantined(object, changes: [UInt8(name), UInt8(truncatingIfNeeded: at)], assets: [])
       return
-        "\(String(describing: try transaction.mirror(key: row.key)?.quarantinedCount)) \(String(describing: try transaction.quarantined(names[name], of: row.key)))"
+        """
+        \(String(describing: try transaction.mirror(key: row.key)?.quarantinedCount)) \
+        \(String(describing: try transaction.quarantined(names[name], of: row.key)))
+        """
     case .release(let owner, let mirror, let name):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       try transaction.removeQuarantined(names[name], of: row.key)
@@ -265,136 +283,14 @@ struct Script: Sendable {
         .all, .cause(1), .otherSchema(than: at % 3), .names([names[1], names[2], names[1]]),
       ]
       return
-        "\(try transaction.retryQuarantined(selections[which], of: row.key, at: at)) \(String(describing: try transaction.nextQuarantineDue()))"
+        """
+        \(try transaction.retryQuarantined(selections[which], of: row.key, at: at)) \
+        \(String(describing: try transaction.nextQuarantineDue()))
+        """
     case .resetMirror(let owner, let mirror):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       return "\(try transaction.resetMirror(row.key))"
     default: return "unknown step"
     }
-  }
-
-  /// The whole content of a snapshot, read in pages of `limit`.
-  static func dump(_ snapshot: any ShardSnapshot, limit: Int) throws -> [String] {
-    var lines = ["\(try snapshot.counts())", "\(try snapshot.mirrorsAwaitingExport(afterKey: 0, limit: 99))"]
-    for owner in 0..<3 {
-      guard let database = try snapshot.database(Sample.database("\(owner)")) else { continue }
-      lines.append("\(database) \(String(describing: try snapshot.database(key: database.key)))")
-      lines.append("\(try names.map { try snapshot.placements(of: $0, in: database.key) })")
-      for zone in try snapshot.zones(in: database.key, after: 0, limit: 99) {
-        lines.append("\(zone) \(String(describing: try snapshot.zone(key: zone.key)))")
-        lines += try dumpZone(zone.key, snapshot, limit: limit)
-        lines += try dumpIndexes(of: database.key, in: zone.key, snapshot, limit: limit)
-        lines += try dumpRedirects(in: zone, snapshot, limit: limit)
-        lines += try dumpSharing(in: zone, snapshot, limit: limit)
-      }
-      for mirror in 0..<3 {
-        lines.append("\(String(describing: try snapshot.mirror("mirror \(mirror)", in: database.key)))")
-      }
-      lines += try snapshot.subscriptions(in: database.key, afterKey: 0, limit: limit).map { "\($0)" }
-      lines += try dumpJournal(of: database.key, snapshot, limit: limit)
-      for user in 0..<3 {
-        lines.append(
-          "\(try snapshot.subscriptions(of: "user \(user)", scope: .private, in: database.key, limit: limit))")
-        lines.append(
-          "\(String(describing: try snapshot.subscription("subscription 1", of: "user \(user)", scope: .shared, in: database.key)))"
-        )
-      }
-    }
-    for mirror in try snapshot.mirrors(afterKey: 0, limit: 99) {
-      lines.append("\(mirror) \(try snapshot.transactions(of: mirror.key, after: 0, limit: limit))")
-      lines.append("\(try snapshot.consumers(of: mirror.key))")
-      for id in 0..<40 {
-        let name = id % 2 == 0 ? Sample.uuid(id) : "id \(id)"
-        lines.append("\(String(describing: try snapshot.transaction(withID: name, of: mirror.key)))")
-        lines.append("\(String(describing: try snapshot.settledTransaction(withID: name, of: mirror.key)))")
-        lines.append("\(String(describing: try snapshot.transactionNumber(of: name, in: mirror.key)))")
-      }
-      lines.append(
-        "\(try snapshot.events(of: mirror.key, after: 1, kind: nil, limit: limit)) \(try snapshot.events(of: mirror.key, after: 0, kind: .export, limit: 99))"
-      )
-    }
-    lines.append(
-      "\(try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: 99)) \(String(describing: try snapshot.nextQuarantineDue()))"
-    )
-    for mirror in try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: 99) {
-      let held = try snapshot.quarantined(of: mirror, afterKey: 0, limit: 99)
-      lines.append(
-        "\(held) \(try snapshot.quarantined(of: mirror, dueBy: 99, limit: limit)) \(try held.map { try snapshot.quarantinedChanges($0.key) })"
-      )
-    }
-    for key in 0..<60 {
-      lines.append("\(String(describing: try snapshot.outcome(of: names[key % names.count] + "\(key)")))")
-    }
-    return lines
-  }
-
-  /// The entries of every index in a zone, upwards and downwards; the indexes must be ready.
-  private static func dumpIndexes(of database: Int64, in zone: Int64, _ snapshot: any ShardSnapshot, limit: Int) throws
-    -> [String]
-  {
-    var lines = ["\(try snapshot.recordCount(in: zone)) live"]
-    for index in try snapshot.indexes(in: database) {
-      lines.append("\(index)")
-      for range in [
-        IndexRange(lower: [], upper: [0xff]), IndexRange(lower: [], upper: Array("title".utf8)), IndexKey.everything,
-      ] {
-        lines.append("\(try snapshot.entryCount(of: index.key, in: zone, range: range, limit: 5))")
-        for isDescending in [false, true] {
-          var scan = IndexScan(index: index.key, zone: zone, range: range, isDescending: isDescending)
-          while let last = try snapshot.indexedRecords(scan, limit: limit).last {
-            lines += try snapshot.indexedRecords(scan, limit: limit).map { "\($0.key) \($0.stored)" }
-            scan.after = IndexPosition(key: last.key, recordName: last.stored.record.recordName)
-          }
-        }
-      }
-    }
-    return lines
-  }
-
-  private static func dumpZone(_ zone: Int64, _ snapshot: any ShardSnapshot, limit: Int) throws -> [String] {
-    var lines: [String] = []
-    var sequence: Int64 = 0
-    while let last = try snapshot.changes(in: zone, after: sequence, limit: limit).last {
-      lines += try snapshot.changes(in: zone, after: sequence, limit: limit).map { "\($0)" }
-      sequence = last.sequence
-    }
-    var end = Int64.max
-    while let last = try snapshot.changesBackwards(in: zone, after: sequence / 2, before: end, limit: limit).last {
-      lines += try snapshot.changesBackwards(in: zone, after: sequence / 2, before: end, limit: limit).map {
-        "\($0.sequence)"
-      }
-      end = last.sequence
-    }
-    for type in types {
-      var name: String?
-      while let last = try snapshot.records(ofType: type, in: zone, afterName: name, limit: limit).last {
-        lines += try snapshot.records(ofType: type, in: zone, afterName: name, limit: limit).map(\.record.recordName)
-        name = last.record.recordName
-      }
-    }
-    lines.append(
-      "horizon \(String(describing: try snapshot.horizon(of: zone))), \(String(describing: try snapshot.firstReplacement(in: zone, after: 999)))"
-    )
-    var name: String?
-    while let last = try snapshot.records(in: zone, afterName: name, limit: limit).last {
-      lines += try snapshot.records(in: zone, afterName: name, limit: limit).map {
-        "\($0.record.recordName) \($0.sequence)"
-      }
-      name = last.record.recordName
-    }
-    for (index, name) in names.enumerated() {
-      lines += try snapshot.pastStates(of: name, in: zone, after: sequence / 3, limit: limit).map { "\($0)" }
-      lines.append("\(String(describing: try snapshot.state(of: name, in: zone, at: sequence / 2)))")
-      for action in Reference.Action.allCases {
-        lines.append(
-          "\(try snapshot.sources(boundTo: name, by: action, in: zone, limit: 99)) \(try snapshot.sourceCount(boundTo: name, by: action, in: zone))"
-        )
-      }
-      lines.append("\(String(describing: try snapshot.record(withShortGUID: shortGUID(index, in: zone))))")
-      lines.append(
-        "\(try snapshot.references(to: name, in: zone)) \(String(describing: try snapshot.record(named: name, in: zone)))"
-      )
-    }
-    return lines
   }
 }

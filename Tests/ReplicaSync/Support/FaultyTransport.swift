@@ -1,4 +1,4 @@
-// A transport that loses requests and answers when a test says so.
+// A transport that loses and delays requests and answers when a test says so.
 
 import ReplicaSync
 import Synchronization
@@ -9,13 +9,18 @@ struct FaultyTransport: Transport {
   let inner: any Transport
   /// What happens to the next request.
   let next: @Sendable (TransportRequest) -> Fault
-  let watch = RequestWatch()
+  /// What happens at the device after the server answered, before the answer arrives.
+  var meanwhile: @Sendable () async -> Void = {}
+  var watch = RequestWatch()
 
   func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
     watch.enter(request)
     defer { watch.leave(request) }
     switch next(request) {
-    case .none: return try await inner.send(request)
+    case .none:
+      let answer = try await inner.send(request)
+      await meanwhile()
+      return answer
     case .losesRequest: throw TransportError(.unreachable, "a test lost the request")
     case .losesAnswer:
       _ = try await inner.send(request)

@@ -27,8 +27,12 @@ protocol JournalReplica: Sendable {
 
 extension NaiveReplica: JournalReplica {
   var store: any MirroredStore { self }
-  func shown() async throws -> [String] { graph.shown }
-  func reopened() async throws -> any JournalReplica { NaiveReplica(file, broken: broken) }
+  func shown() async throws -> [String] {
+    var file = file
+    file.applyLatePage(broken)
+    return file.graph.shown
+  }
+  func reopened() async throws -> any JournalReplica { afterDeath() }
 }
 
 /// The journal as code.

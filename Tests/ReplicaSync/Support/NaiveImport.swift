@@ -13,6 +13,15 @@ extension NaiveFile {
     inserted = inserted.filter { numbers.contains($0.value) }
   }
 
+  /// Applies the page that waits, if any; the token stays that of the latest one.
+  mutating func applyLatePage(_ broken: Rule?) {
+    guard let page = latePage else { return }
+    latePage = nil
+    let token = position.importToken
+    _ = apply(page, broken: broken)
+    position.importToken = token
+  }
+
   mutating func apply(_ page: ImportPage, broken: Rule?) -> AppliedPage {
     var (saved, removed) = (0, 0)
     var shares: [ZoneID] = []
@@ -28,7 +37,7 @@ extension NaiveFile {
       case .delete(_, let objectID, _):
         removed += 1
         remove(objectID, broken)
-      case .link(let link): if let pair = link.pair, isFree(pair, broken) { graph.pairs.insert(pair) }
+      case .link(let link): if let pair = link.pair, isFree(pair, broken), isThere(pair) { graph.pairs.insert(pair) }
       case .unlink(let link): if let pair = link.pair, isFree(pair, broken) { graph.pairs.remove(pair) }
       case .move(let objectID, _, let zone): graph.objects[objectID]?.zoneID = zone
       case .zone(let zone):
@@ -62,7 +71,9 @@ extension NaiveFile {
     for (name, value) in object.attributes where isFree(name) { present.attributes[name] = value }
     for (name, target) in object.relationships where isFree(name) {
       let isKnown = target.map { graph.objects[$0] != nil } ?? true
-      if broken != .keepsPointers || isKnown { present.pointers[name] = target }
+      if broken == .keepsPointers, !isKnown { continue }
+      // The server clears it when it hears of the deletion, and does not tell who deleted.
+      present.pointers[name] = target.flatMap { deleted[$0] == nil ? $0 : nil }
     }
     graph.objects[object.objectID] = present
   }
@@ -73,8 +84,17 @@ extension NaiveFile {
     // The deletion is of an earlier object with this name.
     if inserted[objectID] != nil { return }
     graph.objects[objectID] = nil
-    graph.pairs = graph.pairs.filter { $0.post != objectID && $0.tag != objectID }
+    // Another object may get the name.
+    graph.pairs = graph.pairs.filter { ($0.post != objectID && $0.tag != objectID) || !isFree($0, broken) }
+    for (owner, object) in graph.objects where inserted[owner] == nil {
+      for (name, target) in object.pointers
+      where target == objectID && pending[Property(object: owner, name: name)] == nil {
+        graph.objects[owner]?.pointers[name] = nil
+      }
+    }
   }
+
+  private func isThere(_ pair: Pair) -> Bool { deleted[pair.post] == nil && deleted[pair.tag] == nil }
 
   private func isFree(_ pair: Pair, _ broken: Rule?) -> Bool {
     pending[Property(object: pair.post, name: "tags", target: pair.tag)] == nil || broken == .keepsPending

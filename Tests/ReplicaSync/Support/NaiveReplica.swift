@@ -8,6 +8,10 @@ import Synchronization
 
 /// A rule of replicas. A test breaks one, and must see it.
 enum Rule: String, CaseIterable, Sendable {
+  /// A save answers once it is durable (K1).
+  case commitsSaves
+  /// What a page tells is in the file before the next request leaves (K2).
+  case appliesPages
   /// Pending properties and pairs are the user's (K4).
   case keepsPending
   /// An imported deletion is applied, whatever was edited (K5).
@@ -28,6 +32,7 @@ enum Rule: String, CaseIterable, Sendable {
 struct NaiveFile: Sendable {
   var graph = NaiveGraph()
   var outbox: [(number: Int64, transaction: Transaction)] = []
+  var exported: [(number: Int64, transaction: Transaction)] = []
   var sent: ClosedRange<Int64>?
   var pending: [Property: Int64] = [:]
   var deleted: [String: Int64] = [:]
@@ -38,6 +43,8 @@ struct NaiveFile: Sendable {
   var events: [MirrorEvent] = []
   var position: MirrorPosition
   var shadow: NaiveGraph?
+  /// A page that waits, although its token is in the file: a rule is broken.
+  var latePage: ImportPage?
   var lastNumber: Int64 = 0
 
   init(storeIdentifier: String, modelHash: String) {
@@ -48,12 +55,15 @@ struct NaiveFile: Sendable {
 final class NaiveReplica: MirroredStore {
   let broken: Rule?
   private let state: Mutex<NaiveFile>
+  /// What the next process finds: without saves that nothing has followed, if that rule is broken.
+  private let durable: Mutex<NaiveFile>
   private let listeners = Mutex<[AsyncStream<Commit>.Continuation]>([])
   /// Commits until the replica dies as a killed process does; nil: it lives.
   private let life = Mutex<Int?>(nil)
 
   init(_ file: NaiveFile, broken: Rule? = nil) {
     state = Mutex(file)
+    durable = Mutex(file)
     self.broken = broken
   }
 
@@ -64,7 +74,12 @@ final class NaiveReplica: MirroredStore {
   func die(after commits: Int) { life.withLock { $0 = commits } }
   var isDead: Bool { life.withLock { $0 == -1 } }
 
-  private func commit<Value>(_ body: (inout NaiveFile) throws -> Value) throws(StoreError) -> Value {
+  /// - Returns: the replica of another process, after this one ended without a word.
+  func afterDeath() -> NaiveReplica { NaiveReplica(durable.withLock { $0 }, broken: broken) }
+
+  private func commit<Value>(isDurable: Bool = true, _ body: (inout NaiveFile) throws -> Value) throws(StoreError)
+    -> Value
+  {
     let lives = life.withLock { life -> Bool in
       guard let left = life else { return true }
       life = left > 0 ? left - 1 : -1
@@ -76,6 +91,7 @@ final class NaiveReplica: MirroredStore {
         var copy = file
         let value = try body(&copy)
         file = copy
+        if isDurable { durable.withLock { $0 = copy } }
         return value
       }
     } catch let error as StoreError {
@@ -91,7 +107,7 @@ final class NaiveReplica: MirroredStore {
 
   /// Saves edits as one transaction, as an app does.
   func save(_ edit: @escaping @Sendable (inout any JournalEdit) -> Void) async throws {
-    let number = try commit { file in
+    let number = try commit(isDurable: broken != .commitsSaves) { file in
       var changes = NaiveEdit(file.graph, writesPartners: broken != .writesPartners)
       var edits: any JournalEdit = changes
       edit(&edits)
@@ -148,26 +164,39 @@ final class NaiveReplica: MirroredStore {
       let rows = file.sent ?? first...(file.outbox.prefix(transactionLimit).last?.number ?? first)
       file.sent = rows
       let transactions = try file.outbox.filter { rows.contains($0.number) }.map { try $0.transaction.json() }
-      return ExportBatch(rows: rows, transactions: transactions, checksums: [], isRepeated: isRepeated, receipts: [:])
+      return ExportBatch(
+        rows: rows, transactions: transactions, checksums: [], isRepeated: isRepeated, receipts: [:],
+        savedCount: 0, deletedCount: 0)
     }
   }
 
   func acknowledge(_ batch: ExportBatch, historyToken: String) async throws(StoreError) {
     try commit { file in
+      file.exported += file.outbox.filter { batch.rows.contains($0.number) }
       file.outbox.removeAll { batch.rows.contains($0.number) }
       file.settle()
       file.sent = nil
       file.position.serverHistoryToken = historyToken
+      file.applyLatePage(broken)
     }
   }
 
-  func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> Rejected? {
+  func sendAgain() async throws(StoreError) {
+    try commit { file in
+      file.outbox = file.exported + file.outbox
+      for place in file.outbox.indices { file.outbox[place].transaction.importToken = nil }
+      file.exported = []
+      file.sent = nil
+    }
+  }
+
+  func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> [Rejected] {
     try commit { file in
       let rows = file.outbox.filter { batch.rows.contains($0.number) }
       guard let refused = rows.count == 1 ? rows.first : index.flatMap({ rows.indices.contains($0) ? rows[$0] : nil })
       else {
         file.sent = batch.rows.lowerBound...rows[rows.count / 2 - 1].number
-        return nil
+        return []
       }
       let objects = refused.transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) }
       let rejected = Rejected(
@@ -179,11 +208,12 @@ final class NaiveReplica: MirroredStore {
       file.settle()
       file.rejected.append(rejected)
       file.toReread += objects
-      return rejected
+      return [rejected]
     }
   }
 
   func rejected() async throws(StoreError) -> [Rejected] { file.rejected }
+  func keep(_ identifier: String) async throws(StoreError) { throw .invalid("a naive replica keeps no refused save") }
   func retry(_ identifier: String) async throws(StoreError) { throw .invalid("a naive replica does not retry") }
   func discard(_ identifier: String) async throws(StoreError) {
     try commit { $0.rejected.removeAll { $0.identifier == identifier } }
@@ -198,8 +228,17 @@ final class NaiveReplica: MirroredStore {
     // The rule is broken by a token that is kept although the process dies before the page.
     if broken == .commitsTokens, life.withLock({ $0 == 0 }) {
       state.withLock { $0.position.importToken = page.importToken }
+      durable.withLock { $0.position.importToken = page.importToken }
     }
-    let applied = try commit { file in file.apply(page, broken: broken) }
+    let applied = try commit { file in
+      guard broken == .appliesPages else { return file.apply(page, broken: broken) }
+      file.applyLatePage(broken)
+      file.latePage = page
+      file.position.importToken = page.importToken
+      return AppliedPage(
+        importToken: page.importToken, savedCount: 0, deletedCount: 0, changedShares: [], endedZones: [], didSwap: false
+      )
+    }
     tell(Commit(transactionNumber: file.lastNumber, isImport: true, hasExports: false, entityNames: []))
     return applied
   }

@@ -33,18 +33,34 @@ struct Server: Sendable {
 
   /// - Parameter body: runs while the processes do.
   static func run(_ options: [String] = [], _ body: (Server) async throws -> Void) async throws {
-    let binaries = try #require(Self.binaries)
     let folder = FileManager.default.temporaryDirectory.appending(path: "aq-\(UUID().uuidString.prefix(8))")
     let attributes: [FileAttributeKey: Any] = [.posixPermissions: 0o700]
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true, attributes: attributes)
     defer { try? FileManager.default.removeItem(at: folder) }
+    try await launch(folder, "data", options) { ready in try await body(try await Server(folder, ready)) }
+  }
+
+  /// Runs what a backup has, beside the server that made it.
+  func restored(from backup: String, _ body: (Server) async throws -> Void) async throws {
+    _ = try aquifer("restore", backup, "--data", "\(folder.path)/restored")
+    let key = "encryption-key"
+    try FileManager.default.copyItem(
+      at: folder.appending(path: "data/\(key)"), to: folder.appending(path: "restored/\(key)"))
+    try await Self.launch(folder, "restored", []) { ready in try await body(Server(self, ready)) }
+  }
+
+  /// - Parameter data: the name of the data's folder within `folder`.
+  private static func launch(
+    _ folder: URL, _ data: String, _ options: [String], _ body: (Ready) async throws -> Void
+  ) async throws {
+    let readyFile = folder.appending(path: "ready-\(data)")
     let dev = try process(
-      binaries,
+      try #require(Self.binaries),
       [
-        "dev", "--data", "\(folder.path)/data", "--http-port", "0", "--ping-port", "0", "--ready-file",
-        "\(folder.path)/ready",
+        "dev", "--data", "\(folder.path)/\(data)", "--http-port", "0", "--ping-port", "0", "--ready-file",
+        readyFile.path,
       ] + options)
-    let log = folder.appending(path: "log")
+    let log = folder.appending(path: "log-\(data)")
     _ = FileManager.default.createFile(atPath: log.path, contents: nil)
     dev.standardOutput = try FileHandle(forWritingTo: log)
     dev.standardError = dev.standardOutput
@@ -56,13 +72,18 @@ struct Server: Sendable {
     var ready: Ready?
     for _ in 0..<3000 where ready == nil {
       try await Task.sleep(for: .milliseconds(10))
-      ready = try? JSONDecoder().decode(Ready.self, from: Data(contentsOf: folder.appending(path: "ready")))
+      ready = try? JSONDecoder().decode(Ready.self, from: Data(contentsOf: readyFile))
       if !dev.isRunning { break }
     }
     guard let ready else {
       throw Unexpected("aquifer dev is not ready: \((try? String(contentsOf: log, encoding: .utf8)) ?? "")")
     }
-    try await body(try await Server(folder, ready))
+    try await body(ready)
+  }
+
+  private init(_ former: Server, _ ready: Ready) {
+    (folder, modelHash, apiToken) = (former.folder, former.modelHash, former.apiToken)
+    (gateway, notifier, operatorToken) = (ready.gateway, ready.notifier, ready.operatorToken)
   }
 
   private init(_ folder: URL, _ ready: Ready) async throws {
@@ -163,21 +184,27 @@ let journalXML = """
       <attribute name="title" optional="YES" attributeType="String"/>
       <attribute name="score" optional="YES" attributeType="Integer 64" usesScalarValueType="NO"/>
       <attribute name="photo" optional="YES" attributeType="Binary" allowsExternalBinaryDataStorage="YES"/>
-      <relationship name="cover" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Cover" inverseName="post" inverseEntity="Cover"/>
-      <relationship name="remarks" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Remark" inverseName="post" inverseEntity="Remark"/>
-      <relationship name="tags" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Tag" inverseName="posts" inverseEntity="Tag"/>
+      <relationship name="cover" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Cover" \
+  inverseName="post" inverseEntity="Cover"/>
+      <relationship name="remarks" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Remark" \
+  inverseName="post" inverseEntity="Remark"/>
+      <relationship name="tags" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Tag" \
+  inverseName="posts" inverseEntity="Tag"/>
     </entity>
     <entity name="Cover" representedClassName="Cover" syncable="YES">
       <attribute name="name" optional="YES" attributeType="String"/>
-      <relationship name="post" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Post" inverseName="cover" inverseEntity="Post"/>
+      <relationship name="post" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Post" \
+  inverseName="cover" inverseEntity="Post"/>
     </entity>
     <entity name="Remark" representedClassName="Remark" syncable="YES">
       <attribute name="text" optional="YES" attributeType="String"/>
-      <relationship name="post" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Post" inverseName="remarks" inverseEntity="Post"/>
+      <relationship name="post" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Post" \
+  inverseName="remarks" inverseEntity="Post"/>
     </entity>
     <entity name="Tag" representedClassName="Tag" syncable="YES">
       <attribute name="name" optional="YES" attributeType="String"/>
-      <relationship name="posts" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Post" inverseName="tags" inverseEntity="Post"/>
+      <relationship name="posts" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Post" \
+  inverseName="tags" inverseEntity="Post"/>
     </entity>
   </model>
   """

@@ -24,11 +24,16 @@ import Testing
     (#"{"timestamp":{"value":782983984642.4}}"#, #"{"timestamp":{"value":782983984642,"type":"TIMESTAMP"}}"#),
     (
       #"{"reference":{"value":{"recordName":"b","action":"DELETE_SELF"}}}"#,
-      #"{"reference":{"value":{"recordName":"b","action":"DELETE_SELF","zoneID":\#(Wire.zoneJSON)},"type":"REFERENCE"}}"#
+      #"""
+      {"reference":{"value":{"recordName":"b","action":"DELETE_SELF","zoneID":\#(Wire.zoneJSON)},"type":"REFERENCE"}}
+      """#
     ),
     (
       #"{"reference":{"value":{"recordName":"_user","zoneID":{"zoneName":"Other","ownerRecordName":"_bob"}}}}"#,
-      #"{"reference":{"value":{"recordName":"_user","action":"NONE","zoneID":{"zoneName":"Other","ownerRecordName":"_bob","zoneType":"REGULAR_CUSTOM_ZONE"}},"type":"REFERENCE"}}"#
+      #"""
+      {"reference":{"value":{"recordName":"_user","action":"NONE","zoneID":{"zoneName":"Other",\#
+      "ownerRecordName":"_bob","zoneType":"REGULAR_CUSTOM_ZONE"}},"type":"REFERENCE"}}
+      """#
     ),
     (
       #"{"location":{"value":{"latitude":1.5,"longitude":-2.5,"altitude":7,"timestamp":5}}}"#,
@@ -146,8 +151,10 @@ import Testing
     let shown = try Wire.text(of: fields, as: RecordPresentation(desiredKeys: .all, numbersAsStrings: true))
     #expect(
       shown
-        == #"{"a":{"value":"9007199254740993","type":"INT64"},"b":{"value":"1.5","type":"DOUBLE"},"c":{"value":"7","type":"TIMESTAMP"},"#
-        + #""d":{"value":["1"],"type":"INT64_LIST"},"e":{"value":"x","type":"STRING"}}"#)
+        == #"""
+        {"a":{"value":"9007199254740993","type":"INT64"},"b":{"value":"1.5","type":"DOUBLE"},"c":{"value":"7",\#
+        "type":"TIMESTAMP"},"d":{"value":["1"],"type":"INT64_LIST"},"e":{"value":"x","type":"STRING"}}
+        """#)
   }
 
   @Test(arguments: [9_007_199_254_740_993, 11_204_795_160_004_125, Int64.max, .min])
@@ -176,7 +183,10 @@ import Testing
     let url = "https://host" + AssetURL(shard: 3, hash: hash, expiry: 1_700_000_900).path(signedWith: Array("key".utf8))
     #expect(
       shown
-        == #"{"photo":{"value":{"fileChecksum":"Aaurq6urq6urq6urq6urq6urq6ur","size":11,"downloadURL":"\#(url)"},"type":"ASSETID"}}"#
+        == #"""
+        {"photo":{"value":{"fileChecksum":"Aaurq6urq6urq6urq6urq6urq6ur","size":11,"downloadURL":"\#(url)"},\#
+        "type":"ASSETID"}}
+        """#
     )
   }
 }

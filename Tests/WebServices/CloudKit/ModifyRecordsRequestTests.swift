@@ -11,7 +11,8 @@ import Testing
       """
       {"atomic":false,"desiredKeys":["string"],"numbersAsStrings":true,"operations":[
         {"operationType":"create","record":{"recordType":"Note","fields":{"string":{"value":"x"}}}},
-        {"operationType":"update","record":{"recordType":"Note","recordName":"b","recordChangeTag":"1g","parent":{"recordName":"a"}},"desiredKeys":["int64"]},
+        {"operationType":"update","record":{"recordType":"Note","recordName":"b","recordChangeTag":"1g",\
+      "parent":{"recordName":"a"}},"desiredKeys":["int64"]},
         {"operationType":"forceDelete","record":{"recordName":"c","fields":{"nonsense":7}},"numbersAsStrings":false}]}
       """)
     #expect(request.isAtomic == false)
@@ -51,7 +52,10 @@ import Testing
     (#"{"operations":[],"desiredKeys":[1]}"#, "desiredKeys[0] must be a string"),
     (#"{"operations":[],"numbersAsStrings":1}"#, "numbersAsStrings must be true or false"),
     (
-      #"{"operations":[{"operationType":"forceDelete","record":{"recordName":"a"}},{"operationType":"forceUpdate","record":{"recordType":"Note","recordName":"a"}}]}"#,
+      #"""
+      {"operations":[{"operationType":"forceDelete","record":{"recordName":"a"}},{"operationType":"forceUpdate",\#
+      "record":{"recordType":"Note","recordName":"a"}}]}
+      """#,
       "You can't save the same record twice"
     ),
   ])
@@ -99,7 +103,10 @@ import Testing
   ])
   func `T-L01 a name that breaks the rule is its operation's error`(name: String, reason: String) throws {
     let request = try Wire.modify(
-      #"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"\#(name)"}},{"operationType":"create","record":{"recordType":"Note","recordName":"ok/1"}}]}"#
+      #"""
+      {"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"\#(name)"}},\#
+      {"operationType":"create","record":{"recordType":"Note","recordName":"ok/1"}}]}
+      """#
     )
     #expect(request.operations[0].patch == .failure(RecordError(.badRequest, reason)))
     #expect(throws: Never.self) { _ = try request.operations[1].patch.get() }
@@ -127,7 +134,10 @@ import Testing
     func body(_ count: Int) -> String {
       let fields = (0..<count).map { #""f\#($0)":{"value":1}"# }.joined(separator: ",")
       return
-        #"{"operations":[{"operationType":"create","record":{"recordType":"Wide","recordName":"a","fields":{\#(fields)}}}]}"#
+        #"""
+        {"operations":[{"operationType":"create","record":{"recordType":"Wide","recordName":"a",\#
+        "fields":{\#(fields)}}}]}
+        """#
     }
     #expect(try Wire.modify(body(256)).operations[0].patch.get().changes.count == 256)
     #expect(
@@ -137,10 +147,16 @@ import Testing
 
   @Test func `operations that leave the type to the record are listed, and read with its type`() throws {
     let text =
-      #"{"operations":[{"operationType":"update","record":{"recordName":"a","fields":{"timestamp":{"value":5}}}},{"operationType":"delete","record":{"recordName":"b"}}]}"#
+      #"""
+      {"operations":[{"operationType":"update","record":{"recordName":"a","fields":{"timestamp":{"value":5}}}},\#
+      {"operationType":"delete","record":{"recordName":"b"}}]}
+      """#
     #expect(ModifyRecordsRequest.recordNamesWithoutType(in: try Wire.json(text)) == ["a"])
     let share =
-      #"{"operations":[{"operationType":"update","record":{"recordName":"s","publicPermission":"NONE"}},{"operationType":"forceUpdate","record":{"recordName":"e"}}]}"#
+      #"""
+      {"operations":[{"operationType":"update","record":{"recordName":"s","publicPermission":"NONE"}},\#
+      {"operationType":"forceUpdate","record":{"recordName":"e"}}]}
+      """#
     #expect(ModifyRecordsRequest.recordNamesWithoutType(in: try Wire.json(share)) == ["s", "e"])
     let patch = try Wire.modify(text, recordTypes: ["a": "Note"]).operations[0].patch.get()
     #expect(patch.recordType == "Note")
@@ -151,8 +167,10 @@ import Testing
     let request = try Wire.modify(
       """
       {"operations":[
-        {"operationType":"create","record":{"recordType":"Task","recordName":"a","fields":{"z":{"value":1},"b":{"value":"x","isEncrypted":true}}}},
-        {"operationType":"create","record":{"recordType":"Note","recordName":"b","fields":{"string":{"value":"x"},"more":{"value":1.5},"gone":{"value":null}}}},
+        {"operationType":"create","record":{"recordType":"Task","recordName":"a","fields":{"z":{"value":1},\
+      "b":{"value":"x","isEncrypted":true}}}},
+        {"operationType":"create","record":{"recordType":"Note","recordName":"b","fields":{"string":{"value":"x"},\
+      "more":{"value":1.5},"gone":{"value":null}}}},
         {"operationType":"create","record":{"recordType":"Task","recordName":"c","fields":{"z":{"value":"later"}}}},
         {"operationType":"forceDelete","record":{"recordType":"Task","recordName":"d","fields":{"y":{"value":1}}}}]}
       """)

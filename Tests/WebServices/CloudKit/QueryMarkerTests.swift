@@ -46,7 +46,10 @@ extension `Queries` {
     let maker = try maker()
     let query = try Self.query(
       orders:
-        #"[{"fieldName":"int64"},{"fieldName":"string"},{"fieldName":"reference"},{"fieldName":"double"},{"fieldName":"none"}]"#
+        #"""
+        [{"fieldName":"int64"},{"fieldName":"string"},{"fieldName":"reference"},{"fieldName":"double"},\#
+        {"fieldName":"none"}]
+        """#
     )
     let marker = QueryMarker(zoneName: "Trips", recordName: "m", sortKeys: query.sortKeys(of: Self.record))
     let text = marker.text(for: query, by: maker)

@@ -22,7 +22,8 @@ import Testing
       of: try Wire.json(
         """
         {"zones":[{"zoneID":{"zoneName":"A"},"syncToken":"t","resultsLimit":5,"reverse":true},
-                  {"zoneID":{"zoneName":"B","ownerRecordName":"_bob"},"desiredRecordTypes":["Task"],"numberAsStrings":false},
+                  {"zoneID":{"zoneName":"B","ownerRecordName":"_bob"},"desiredRecordTypes":["Task"],\
+        "numberAsStrings":false},
                   {"zoneID":{"zoneName":"C","ownerRecordName":"__defaultOwner__"},"syncToken":"","desiredKeys":["y"]}],
          "resultsLimit":400,"desiredKeys":["x"],"desiredRecordTypes":["Note"],"numbersAsStrings":true,"unknown":{}}
         """))
@@ -80,7 +81,10 @@ import Testing
   @Test func `zone operations are read, and the default zone is beyond them`() throws {
     let operations = try ZoneOperation.operations(
       of: try Wire.json(
-        #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"A"}}},{"operationType":"delete","zone":{"zoneID":"_defaultZone"}},{"operationType":"create","zone":{"zoneID":{"zoneName":"_x"}}}]}"#
+        #"""
+        {"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"A"}}},{"operationType":"delete",\#
+        "zone":{"zoneID":"_defaultZone"}},{"operationType":"create","zone":{"zoneID":{"zoneName":"_x"}}}]}
+        """#
       ))
     #expect(
       operations.map(\.problem?.reason) == [
@@ -97,7 +101,9 @@ import Testing
       "operations[0]: unknown operationType 'rename'"
     ),
     (
-      #"{"operations":[{"operationType":"create","zone":{"zoneID":"A"}},{"operationType":"delete","zone":{"zoneID":"A"}}]}"#,
+      #"""
+      {"operations":[{"operationType":"create","zone":{"zoneID":"A"}},{"operationType":"delete","zone":{"zoneID":"A"}}]}
+      """#,
       "You can't modify the zone 'A' twice in one request"
     ),
   ])
@@ -117,7 +123,10 @@ import Testing
       .authenticationRequired, "request needs \"authorization\"", retryAfter: 5, redirectURL: "https://host/signin")
     #expect(
       String(decoding: error.dictionary(uuid: "U"), as: UTF8.self)
-        == #"{"uuid":"U","serverErrorCode":"AUTHENTICATION_REQUIRED","reason":"request needs \"authorization\"","retryAfter":5,"redirectURL":"https://host/signin"}"#
+        == #"""
+        {"uuid":"U","serverErrorCode":"AUTHENTICATION_REQUIRED","reason":"request needs \#
+        \"authorization\"","retryAfter":5,"redirectURL":"https://host/signin"}
+        """#
     )
     var writer = JSONWriter()
     RecordDictionaryWriter.writeError(RecordError(.notFound, "Record not found"), of: "zzz", to: &writer)
@@ -135,9 +144,13 @@ import Testing
     Wire.writer.writeTombstone("b", to: &writer)
     #expect(
       String(decoding: writer.bytes, as: UTF8.self)
-        == #"{"recordName":"a/1","recordType":"Note","fields":{"title":{"value":"A","type":"STRING"}},"pluginFields":{},"recordChangeTag":"1g","#
-        + #""created":{"timestamp":1700000000000,"userRecordName":"_alice","deviceID":"1"},"modified":{"timestamp":1700000001000,"userRecordName":"_bob","deviceID":"1"},"#
-        + #""deleted":false,"parent":{"recordName":"root"},"shortGUID":"0abc","zoneID":\#(Wire.zoneJSON)},{"recordName":"b","deleted":true,"zoneID":\#(Wire.zoneJSON)}"#
+        == #"""
+        {"recordName":"a/1","recordType":"Note","fields":{"title":{"value":"A","type":"STRING"}},"pluginFields":{},\#
+        "recordChangeTag":"1g","created":{"timestamp":1700000000000,"userRecordName":"_alice","deviceID":"1"},\#
+        "modified":{"timestamp":1700000001000,"userRecordName":"_bob","deviceID":"1"},"deleted":false,\#
+        "parent":{"recordName":"root"},"shortGUID":"0abc","zoneID":\#(Wire.zoneJSON)},{"recordName":"b",\#
+        "deleted":true,"zoneID":\#(Wire.zoneJSON)}
+        """#
     )
   }
 

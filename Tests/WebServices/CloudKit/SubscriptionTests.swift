@@ -19,21 +19,35 @@ import Testing
     ),
     (
       #"{"subscriptionID":"s","subscriptionType":"zone","zoneID":"Trips","firesOnce":true,"notificationInfo":{}}"#,
-      #"{"subscriptionID":"s","subscriptionType":"zone","zoneID":{"zoneName":"Trips","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"},"#
-        + #""firesOnce":true,"notificationInfo":{}}"#
+      #"""
+      {"subscriptionID":"s","subscriptionType":"zone","zoneID":{"zoneName":"Trips","ownerRecordName":"_alice",\#
+      "zoneType":"REGULAR_CUSTOM_ZONE"},"firesOnce":true,"notificationInfo":{}}
+      """#
     ),
     (
-      #"{"subscriptionID":"s","subscriptionType":"query","query":{"recordType":"Note","filterBy":[],"extra":null},"firesOn":["delete","CREATE","create"],"unknown":1}"#,
-      #"{"subscriptionID":"s","subscriptionType":"query","zoneID":{"zoneName":"_defaultZone","ownerRecordName":"_alice","zoneType":"DEFAULT_ZONE"},"zoneWide":false,"#
-        + #""query":{"recordType":"Note","filterBy":[],"extra":null},"firesOn":["create","delete"],"firesOnce":false}"#
+      #"""
+      {"subscriptionID":"s","subscriptionType":"query","query":{"recordType":"Note","filterBy":[],"extra":null},\#
+      "firesOn":["delete","CREATE","create"],"unknown":1}
+      """#,
+      #"""
+      {"subscriptionID":"s","subscriptionType":"query","zoneID":{"zoneName":"_defaultZone","ownerRecordName":"_alice",\#
+      "zoneType":"DEFAULT_ZONE"},"zoneWide":false,"query":{"recordType":"Note","filterBy":[],"extra":null},\#
+      "firesOn":["create","delete"],"firesOnce":false}
+      """#
     ),
     (
-      #"{"subscriptionID":"s","subscriptionType":"query","zoneWide":true,"query":{"recordType":"Note"},"firesOn":["update"],"#
-        + #""notificationInfo":{"alertBody":"b","alertLocalizationKey":"k","alertLocalizationArgs":["a","b"],"alertActionLocalizationKey":"ak","#
-        + #""alertLaunchImage":"i","soundName":"s","shouldBadge":true,"shouldSendContentAvailable":true,"additionalFields":["f"],"category":"c","x":[]}}"#,
-      #"{"subscriptionID":"s","subscriptionType":"query","zoneWide":true,"query":{"recordType":"Note"},"firesOn":["update"],"firesOnce":false,"#
-        + #""notificationInfo":{"alertBody":"b","alertLocalizationKey":"k","alertLocalizationArgs":["a","b"],"alertActionLocalizationKey":"ak","#
-        + #""alertLaunchImage":"i","soundName":"s","shouldBadge":true,"shouldSendContentAvailable":true,"additionalFields":["f"],"category":"c"}}"#
+      #"""
+      {"subscriptionID":"s","subscriptionType":"query","zoneWide":true,"query":{"recordType":"Note"},\#
+      "firesOn":["update"],"notificationInfo":{"alertBody":"b","alertLocalizationKey":"k",\#
+      "alertLocalizationArgs":["a","b"],"alertActionLocalizationKey":"ak","alertLaunchImage":"i","soundName":"s",\#
+      "shouldBadge":true,"shouldSendContentAvailable":true,"additionalFields":["f"],"category":"c","x":[]}}
+      """#,
+      #"""
+      {"subscriptionID":"s","subscriptionType":"query","zoneWide":true,"query":{"recordType":"Note"},\#
+      "firesOn":["update"],"firesOnce":false,"notificationInfo":{"alertBody":"b","alertLocalizationKey":"k",\#
+      "alertLocalizationArgs":["a","b"],"alertActionLocalizationKey":"ak","alertLaunchImage":"i","soundName":"s",\#
+      "shouldBadge":true,"shouldSendContentAvailable":true,"additionalFields":["f"],"category":"c"}}
+      """#
     ),
   ])
   func `a stored subscription says what the client meant, and reads as the same again`(sent: String, shown: String)
@@ -92,7 +106,10 @@ import Testing
       "notificationInfo: additionalFields must be an array"
     ),
     (
-      #"{"subscriptionType":"database","notificationInfo":{"additionalFields":[\#((0..<33).map { #""f\#($0)""# }.joined(separator: ","))]}}"#,
+      #"""
+      {"subscriptionType":"database","notificationInfo":{"additionalFields":\#
+      [\#((0..<33).map { #""f\#($0)""# }.joined(separator: ","))]}}
+      """#,
       "notificationInfo: additionalFields has 33 items, the limit is 32"
     ),
   ]
@@ -126,8 +143,12 @@ import Testing
 
   @Test func `a bad subscription is its own operation's trouble, and one without a name gets one`() throws {
     let operations = try Self.operations(
-      #"{"operations":[{"operationType":"create","subscription":{"subscriptionType":"database"}},{"operationType":"create","subscription":{"subscriptionType":"x"}},"#
-        + #"{"operationType":"delete","subscription":{"subscriptionID":"d"}},{"operationType":"update","subscription":{"subscriptionID":"u","subscriptionType":"database"}}]}"#
+      #"""
+      {"operations":[{"operationType":"create","subscription":{"subscriptionType":"database"}},\#
+      {"operationType":"create","subscription":{"subscriptionType":"x"}},{"operationType":"delete",\#
+      "subscription":{"subscriptionID":"d"}},{"operationType":"update","subscription":{"subscriptionID":"u",\#
+      "subscriptionType":"database"}}]}
+      """#
     )
     #expect(operations.map(\.subscriptionID) == ["made 0", "made 1", "d", "u"])
     #expect(operations.map { (try? $0.subscription?.get()) != nil } == [true, false, false, true])
@@ -146,11 +167,15 @@ import Testing
       "operations[0]: subscription.subscriptionID is missing"
     ),
     (
-      #"{"operations":[{"operationType":"delete","subscription":{"subscriptionID":"s"}},{"operationType":"delete","subscription":{"subscriptionID":"s"}}]}"#,
+      #"""
+      {"operations":[{"operationType":"delete","subscription":{"subscriptionID":"s"}},{"operationType":"delete",\#
+      "subscription":{"subscriptionID":"s"}}]}
+      """#,
       "You can't modify the subscription 's' twice in one request"
     ),
     (
-      #"{"operations":[\#((0...200).map { _ in #"{"operationType":"create","subscription":{}}"# }.joined(separator: ","))]}"#,
+      #"{"operations":["#
+        + (0...200).map { _ in #"{"operationType":"create","subscription":{}}"# }.joined(separator: ",") + "]}",
       "operations has 201 items, the limit is 200"
     ),
   ])
@@ -162,7 +187,10 @@ import Testing
     func operation(_ length: Int) throws -> SubscriptionOperation {
       let body = String(repeating: "x", count: length)
       return try Self.operations(
-        #"{"operations":[{"operationType":"create","subscription":{"subscriptionType":"database","notificationInfo":{"alertBody":"\#(body)"}}}]}"#
+        #"""
+        {"operations":[{"operationType":"create","subscription":{"subscriptionType":"database",\#
+        "notificationInfo":{"alertBody":"\#(body)"}}}]}
+        """#
       )[0]
     }
     #expect(throws: Never.self) { try operation(7800).subscription?.get() }
@@ -205,11 +233,17 @@ import Testing
   @Test func `a zone's and a database's subscription name the zone that changed`() throws {
     #expect(
       try Self.body(nil) { _ in .zone(Self.zone) }
-        == #"{"aps":{"content-available":1},"ck":{"cid":"iCloud.x","nid":"N","ce":2,"fet":{"sid":"sub","zid":"Trips","zoid":"_me","dbs":1}}}"#
+        == #"""
+        {"aps":{"content-available":1},"ck":{"cid":"iCloud.x","nid":"N","ce":2,"fet":{"sid":"sub","zid":"Trips",\#
+        "zoid":"_me","dbs":1}}}
+        """#
     )
     #expect(
       try Self.body(nil, scope: .shared) { _ in .database(Self.zone) }
-        == #"{"aps":{"content-available":1},"ck":{"cid":"iCloud.x","nid":"N","ce":2,"met":{"sid":"sub","zid":"Trips","zoid":"_me","dbs":2}}}"#
+        == #"""
+        {"aps":{"content-available":1},"ck":{"cid":"iCloud.x","nid":"N","ce":2,"met":{"sid":"sub","zid":"Trips",\#
+        "zoid":"_me","dbs":2}}}
+        """#
     )
   }
 
@@ -218,7 +252,10 @@ import Testing
   {
     #expect(
       try Self.query("{}", event)
-        == #"{"aps":{"content-available":1},"ck":{"cid":"iCloud.x","nid":"N","ce":2,"qry":{"sid":"sub","zid":"Trips","zoid":"_me","dbs":1,"rid":"r/1","fo":\#(number)}}}"#
+        == #"""
+        {"aps":{"content-available":1},"ck":{"cid":"iCloud.x","nid":"N","ce":2,"qry":{"sid":"sub","zid":"Trips",\#
+        "zoid":"_me","dbs":1,"rid":"r/1","fo":\#(number)}}}
+        """#
     )
     let everybodys = Zone.ID(zoneName: "_defaultZone", ownerName: DatabaseID.publicOwner)
     #expect(try Self.query(nil, in: everybodys).contains(#""zid":"_defaultZone","zoid":"_defaultOwner","dbs":0,"#))
@@ -231,10 +268,15 @@ import Testing
     (#"{"shouldBadge":true}"#, #"{"badge":1}"#), (#"{"soundName":"default"}"#, #"{"sound":"default"}"#),
     (#"{"category":"c"}"#, #"{"content-available":1,"category":"c"}"#),
     (
-      #"{"alertLocalizationKey":"k","alertLocalizationArgs":["string","missing","int","double","time","reference","list","asset","string"],"#
-        + #""alertActionLocalizationKey":"ak","alertLaunchImage":"i","shouldBadge":true,"soundName":"s","category":"c"}"#,
-      #"{"alert":{"loc-key":"k","loc-args":["say \"hi\"","","7","1.5","1700000000000","other","a, b","","say \"hi\""],"action-loc-key":"ak","#
-        + #""launch-image":"i"},"badge":1,"sound":"s","category":"c"}"#
+      #"""
+      {"alertLocalizationKey":"k","alertLocalizationArgs":["string","missing","int","double","time","reference",\#
+      "list","asset","string"],"alertActionLocalizationKey":"ak","alertLaunchImage":"i","shouldBadge":true,\#
+      "soundName":"s","category":"c"}
+      """#,
+      #"""
+      {"alert":{"loc-key":"k","loc-args":["say \"hi\"","","7","1.5","1700000000000","other","a, b","","say \#
+      \"hi\""],"action-loc-key":"ak","launch-image":"i"},"badge":1,"sound":"s","category":"c"}
+      """#
     ),
   ]
 
@@ -257,8 +299,10 @@ import Testing
     let info = #"{"additionalFields":[\#(names.map { #""\#($0)""# }.joined(separator: ","))]}"#
     #expect(
       try Self.query(info, .delete).hasSuffix(
-        #""fo":3,"af":{"string":"say \"hi\"","int":7,"double":1.5,"time":1700000000000,"bytes":"AQL/","reference":"other","#
-          + #""location":{"latitude":1.5,"longitude":-2.0},"list":["a","b"]}}}}"#))
+        #"""
+        "fo":3,"af":{"string":"say \"hi\"","int":7,"double":1.5,"time":1700000000000,"bytes":"AQL/",\#
+        "reference":"other","location":{"latitude":1.5,"longitude":-2.0},"list":["a","b"]}}}}
+        """#))
     #expect(try Self.query(#"{"additionalFields":["missing"]}"#).hasSuffix(#""af":{}}}}"#))
   }
 
@@ -268,7 +312,10 @@ import Testing
     record.fields["infinite"] = Field(.list(element: .double, [.double(1), .double(.infinity)]))
     record.fields["secret"] = Field(.string("secret"), isEncrypted: true)
     let info =
-      #"{"alertLocalizationKey":"k","alertLocalizationArgs":["long","secret","int"],"additionalFields":["long","infinite","secret","int"]}"#
+      #"""
+      {"alertLocalizationKey":"k","alertLocalizationArgs":["long","secret","int"],"additionalFields":["long",\#
+      "infinite","secret","int"]}
+      """#
     let body = try Self.query(info, of: record)
     #expect(body.contains(#""loc-args":["","","7"]"#))
     #expect(body.hasSuffix(#""af":{"int":7}}}}"#))

@@ -34,7 +34,8 @@ private let model = ModelIndex(
         Relationship(
           name: "tags", destinationName: "Tag", inverseName: "photos", inverseEntityName: "Tag", isToMany: true),
         Relationship(
-          name: "ratings", destinationName: "Rating", inverseName: "photo", inverseEntityName: "Rating", isToMany: true),
+          name: "ratings", destinationName: "Rating", inverseName: "photo", inverseEntityName: "Rating",
+          isToMany: true),
       ]),
     Entity(
       name: "Cover",
@@ -75,9 +76,12 @@ private func relationship(_ name: String, _ json: String, objectID: String = "P"
 
 @Test func `a transaction is read with everything it says`() throws {
   let body = #"""
-    {"transactions":[{"transactionID":"TX","timestamp":"1970-01-01T00:00:01.500Z","author":"app","contextName":"c","bundleID":"b","processID":"7","unknown":1,
-      "changes":[{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"title":"t","small":5},"relationships":{"cover":"C"}},
-                 {"changeType":"delete","entity":"Photo","objectID":"Q","tombstone":{"file":"AAAA","kept":"k","title":"t"}}]}]}
+    {"transactions":[{"transactionID":"TX","timestamp":"1970-01-01T00:00:01.500Z","author":"app","contextName":"c",\#
+    "bundleID":"b","processID":"7","unknown":1,
+      "changes":[{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"title":"t","small":5},\#
+    "relationships":{"cover":"C"}},
+                 {"changeType":"delete","entity":"Photo","objectID":"Q","tombstone":{"file":"AAAA","kept":"k",\#
+    "title":"t"}}]}]}
     """#
   let transactions = try TransactionReader(model: model, entityNames: nil, now: 42).transactions(
     JSONValue.request(Array(body.utf8)))

@@ -59,6 +59,8 @@ public struct MigrationStep: Sendable {
 /// What an app decides. Without a decision, nothing is lost.
 public struct StoreHooks: Sendable {
   public enum ZoneDecision: Sendable { case delete, pause, reupload }
+  /// `revert`: the objects become what the server has. `keepForLater`: the app goes on showing the edit, and imports
+  /// leave it alone. Either way the save waits among the rejections until it is retried or discarded.
   public enum RejectionDecision: Sendable { case revert, keepForLater, adoptWinner }
 
   /// A zone is gone. nil: what the server says.

@@ -166,13 +166,15 @@ public final class SyncEngine: Sendable {
     try await replica(store).rejected().map(Rejection.init)
   }
 
-  /// Sends a rejected save again, as a save of now.
+  /// Sends a rejected save again, as a save of now; of one that is kept for later what no later save changed.
   public func retry(_ rejection: Rejection, in store: PersistentStore) async throws(StoreError) {
     try await replica(store).retry(rejection.id)
   }
   /// Forgets a rejected save; its objects are what the server has.
   public func discard(_ rejection: Rejection, in store: PersistentStore) async throws(StoreError) {
     try await replica(store).discard(rejection.id)
+    // The next import asks for the objects.
+    await loops[store]?.take(.pinged)
   }
 
   /// Imports everything anew, into a second file. The store shows what it has until that is done.

@@ -4,7 +4,7 @@ import ObjectModel
 import Records
 import XCDataModel
 
-/// An attribute as a property. Transient attributes are none: an extension of the type computes them.
+/// An attribute as a property.
 struct AttributeProperty {
   let attribute: Attribute
   /// The property's name in Swift, with backticks where they are needed.
@@ -20,11 +20,13 @@ struct AttributeProperty {
   var swiftType: String { isOptional ? type + "?" : type }
 
   /// - Parameters:
-  ///   - source: of the attribute; nil for an element of a composite.
   ///   - typeNames: names of the model's types, which a composite's type must not hide.
-  init(_ attribute: Attribute, _ source: ModelSource.PropertySource?, typeNames: Set<String>) {
+  ///   - isElement: the attribute is one of a composite.
+  init(
+    _ attribute: Attribute, _ source: ModelSource.PropertySource?, typeNames: Set<String>, isElement: Bool = false
+  ) {
     self.attribute = attribute
-    name = SwiftNames.identifier(attribute.name)
+    name = isElement ? SwiftNames.identifier(attribute.name) : SwiftNames.property(attribute.name)
     type = attribute.type == .composite ? SwiftNames.composite(attribute.name, besides: typeNames) : attribute.swiftType
     let initial = attribute.defaultLiteral
     // Xcode's classes have a number for such an attribute, and none of them can be nil.

@@ -10,7 +10,8 @@ struct EntityType {
   private let attributes: [AttributeProperty]
   private let toOnes: [RelationshipProperty]
   private let toManys: [RelationshipProperty]
-  private let transientNames: [String]
+  /// Without columns.
+  private let transients: [AttributeProperty]
   private let typeNames: Set<String>
   /// Types of superentities, nearest first.
   private let superTypes: [String]
@@ -23,15 +24,16 @@ struct EntityType {
     // The store's columns: inherited properties first, in the order of the file.
     let declaring = entity.superentityNames.reversed().compactMap { index.entity(named: $0)?.entity } + [entity.entity]
     let names = typeNames
-    attributes = declaring.flatMap { entity in
-      entity.attributes.filter { !$0.isTransient }.map { attribute in
+    let properties = declaring.flatMap { entity in
+      entity.attributes.map { attribute in
         AttributeProperty(attribute, source.entities[entity.name]?.properties[attribute.name], typeNames: names)
       }
     }
-    transientNames = declaring.flatMap(\.attributes).filter(\.isTransient).map(\.name)
+    attributes = properties.filter { !$0.attribute.isTransient }
+    transients = properties.filter(\.attribute.isTransient)
     let relationships = declaring.flatMap(\.relationships).filter { !$0.isTransient }.map { relationship in
       RelationshipProperty(
-        relationship: relationship, name: SwiftNames.identifier(relationship.name),
+        relationship: relationship, name: SwiftNames.property(relationship.name),
         type: source.typeName(of: relationship.destinationName))
     }
     toOnes = relationships.filter { !$0.relationship.isToMany }
@@ -41,9 +43,6 @@ struct EntityType {
   func write(to text: inout SwiftText) {
     text.line(
       "/// \(entity.isAbstract ? "Objects of the subentities of" : "An object of the entity") `\(entity.name)`.")
-    for name in transientNames {
-      text.line("/// The attribute `\(name)` is transient: the store has no column for it.")
-    }
     text.block("public struct \(typeName): ManagedObject {") { text in
       writeColumns(to: &text)
       text.line()
@@ -53,7 +52,7 @@ struct EntityType {
       writeProperties(to: &text)
       text.line()
       writeInitializers(to: &text)
-      for property in attributes where property.attribute.type == .composite {
+      for property in attributes + transients where property.attribute.type == .composite {
         text.line()
         CompositeType(property, typeNames: typeNames).write(to: &text)
       }
@@ -67,7 +66,9 @@ struct EntityType {
     text.block("public struct Columns: Sendable {") { text in
       for property in attributes {
         text.line(
-          "public let \(property.name) = Attribute<\(property.swiftType)>(\(SwiftNames.literal(property.attribute.name)))"
+          """
+          public let \(property.name) = Attribute<\(property.swiftType)>(\(SwiftNames.literal(property.attribute.name)))
+          """
         )
       }
       for property in toOnes {
@@ -91,6 +92,10 @@ struct EntityType {
       text.line("public \(property.isReadOnly ? "let" : "var") \(property.name): \(property.swiftType)")
     }
     for property in toOnes { text.line("public var \(property.name): ObjectID<\(property.type)>?") }
+    for property in transients {
+      text.line("/// Transient: the value is this copy's alone, and no store keeps it.")
+      text.line("public var \(property.name): \(property.swiftType) = \(property.defaultValue)")
+    }
     guard !toManys.isEmpty else { return }
     text.line()
     for property in toManys {
@@ -167,7 +172,7 @@ private struct CompositeType {
   init(_ property: AttributeProperty, typeNames: Set<String>) {
     name = property.type
     self.typeNames = typeNames
-    elements = property.attribute.elements.map { AttributeProperty($0, nil, typeNames: typeNames) }
+    elements = property.attribute.elements.map { AttributeProperty($0, nil, typeNames: typeNames, isElement: true) }
   }
 
   func write(to text: inout SwiftText) {
@@ -178,7 +183,9 @@ private struct CompositeType {
       text.line()
       text.line("public init() {}")
       writeInitializer(to: &text)
-      if elements.contains(where: { !$0.isOptional }) { writeDecoding(to: &text) }
+      let hasDecimals = elements.contains { $0.attribute.type == .decimal }
+      if hasDecimals || elements.contains(where: { !$0.isOptional }) { writeDecoding(to: &text) }
+      if hasDecimals { writeEncoding(to: &text) }
       for element in elements where element.attribute.type == .composite {
         text.line()
         CompositeType(element, typeNames: typeNames).write(to: &text)
@@ -201,9 +208,28 @@ private struct CompositeType {
     text.block("public init(from decoder: any Decoder) throws {") { text in
       text.line("let container = try decoder.container(keyedBy: CodingKeys.self)")
       for element in elements {
+        let isDecimal = element.attribute.type == .decimal
+        let type = isDecimal ? "String" : element.type
+        let value = "try container.decodeIfPresent(\(type).self, forKey: .\(element.name))"
         let fallback = element.isOptional ? "" : " ?? \(element.name)"
-        text.line(
-          "\(element.name) = try container.decodeIfPresent(\(element.type).self, forKey: .\(element.name))\(fallback)")
+        text.line("\(element.name) = \(value)\(isDecimal ? ".flatMap { Decimal(string: $0) }" : "")\(fallback)")
+      }
+    }
+  }
+
+  /// The server takes a Decimal as a text, because JSON's numbers are binary for most readers.
+  private func writeEncoding(to text: inout SwiftText) {
+    text.line()
+    // Swift makes them for types alone that leave one of the two directions to it.
+    text.line("private enum CodingKeys: String, CodingKey { case \(elements.map(\.name).joined(separator: ", ")) }")
+    text.line()
+    text.block("public func encode(to encoder: any Encoder) throws {") { text in
+      text.line("var container = encoder.container(keyedBy: CodingKeys.self)")
+      for element in elements {
+        let optional = element.isOptional ? "?" : ""
+        let value = element.attribute.type == .decimal ? "\(element.name)\(optional).description" : element.name
+        let call = element.isOptional ? "encodeIfPresent" : "encode"
+        text.line("try container.\(call)(\(value), forKey: .\(element.name))")
       }
     }
   }

@@ -66,6 +66,10 @@ struct ModelChecks {
         refuse(entity.name, attribute.name, "\(path) can't be the name of a property in Swift. Rename it.")
       }
     }
+    let names = Set(description.attributes.map(\.name) + description.relationships.map(\.name))
+    if names.isSuperset(of: ["id", "idValue"]) {
+      refuse(entity.name, "idValue", "\(entity.name).id is called idValue in Swift. Rename \(entity.name).idValue.")
+    }
     // Columns of a table differ by more than case. The validator refuses equal names.
     var columns: [String: String] = [:]
     for name in description.attributes.map(\.name) + description.relationships.map(\.name) {

@@ -15,8 +15,10 @@ enum SwiftNames {
   /// Whether the generated code means something else by a type of that name.
   static func isUsed(_ type: String) -> Bool { used.contains(type) }
 
-  /// Whether no property can have the name: it is that of the object's own identifier, or means something else behind a
-  /// dot, even in backticks.
+  /// The identifier of an object's property. `id` is the object's own name, so the model's is called `idValue`.
+  static func property(_ name: String) -> String { name == "id" ? "idValue" : identifier(name) }
+
+  /// Whether no property can have the name: it means something else behind a dot, even in backticks.
   static func isUnusable(_ name: String) -> Bool { unusable.contains(name) }
 
   /// The name of the model's constant: `Photos` → `photos`, `URLList` → `urlList`, `My-Model 2` → `myModel2`.
@@ -46,7 +48,7 @@ enum SwiftNames {
     return "\"\(escaped)\""
   }
 
-  private static let unusable: Set<String> = ["id", "self", "Self", "Type", "Protocol", "init"]
+  private static let unusable: Set<String> = ["self", "Self", "Type", "Protocol", "init"]
   private static let used: Set<String> = [
     "AnyObjectID", "Attribute", "AttributeDescription", "Bool", "Columns", "Composite", "Data", "Date", "Decimal",
     "Decoder", "Double",

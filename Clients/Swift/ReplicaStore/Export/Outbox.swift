@@ -9,6 +9,8 @@ struct OutboxRow {
   let key: Int64
   let number: Int64
   let body: [UInt8]
+  let savedCount: Int
+  let deletedCount: Int
 }
 
 struct Outbox {
@@ -52,7 +54,8 @@ struct Outbox {
     }
     return ExportBatch(
       rows: first.key...last.key, transactions: rows.map(\.body), checksums: names.map(\.checksum).sorted(),
-      isRepeated: isRepeated, receipts: receipts)
+      isRepeated: isRepeated, receipts: receipts, savedCount: rows.reduce(0) { $0 + $1.savedCount },
+      deletedCount: rows.reduce(0) { $0 + $1.deletedCount })
   }
 
   private static func namesContent(_ body: [UInt8]) -> Bool { body.firstRange(of: Array(#"{"asset":"#.utf8)) != nil }
@@ -73,6 +76,7 @@ struct Outbox {
 
   func acknowledge(_ batch: ExportBatch) throws {
     for checksum in batch.checksums { try connection.statement(Self.contentArrived).binding(checksum).run() }
+    try ExportedSaves(writer).keep(batch.rows)
     try remove(batch.rows)
     if try connection.statement(Self.isEmpty).first({ _ in true }) == nil {
       try connection.statement(Self.clearHalving).run()
@@ -93,9 +97,9 @@ struct Outbox {
   }
 
   /// Moves the only transaction of a batch, and later ones that build on it, to the rejected ones.
-  func reject(_ batch: ExportBatch, _ error: ServerError) throws -> Rejected? {
+  func reject(_ batch: ExportBatch, _ error: ServerError) throws -> [Rejected] {
     let refused = try rows(Self.range, batch.rows.lowerBound, batch.rows.upperBound)
-    guard let first = refused.first else { return nil }
+    guard let first = refused.first else { return [] }
     var objects = try objects(of: first.body)
     var rejected = [(first, false)]
     for row in try rows(Self.later, batch.rows.upperBound) where row.key > batch.rows.upperBound {
@@ -105,13 +109,9 @@ struct Outbox {
       objects.formUnion(own)
       rejected.append((row, true))
     }
-    var result: Rejected?
-    for (row, isConsequence) in rejected {
-      let one = try move(row, error, isConsequence: isConsequence)
-      if result == nil { result = one }
-    }
+    let moved = try rejected.map { row, isConsequence in try move(row, error, isConsequence: isConsequence) }
     try connection.statement(Self.clearHalving).run()
-    return result
+    return moved
   }
 
   private func move(_ row: OutboxRow, _ error: ServerError, isConsequence: Bool) throws -> Rejected {
@@ -123,8 +123,7 @@ struct Outbox {
       transaction.transactionID, row.number, row.body, try error.json(), isConsequence, writer.now
     ).run()
     try remove(row.key...row.key)
-    let list = RereadList(writer.snapshot)
-    for object in objects { if let found = try writer.snapshot.find(object.recordName) { try list.add(found.key) } }
+    try RereadList(writer.snapshot).add(objects)
     return Rejected(
       identifier: transaction.transactionID, transactionNumber: row.number, objects: objects, error: error,
       isConsequence: isConsequence,
@@ -147,14 +146,16 @@ struct Outbox {
   }
 
   private static func row(_ statement: Statement) -> OutboxRow {
-    OutboxRow(key: statement.int64(0), number: statement.int64(1), body: statement.blob(2))
+    OutboxRow(
+      key: statement.int64(0), number: statement.int64(1), body: statement.blob(2), savedCount: statement.int(3),
+      deletedCount: statement.int(4))
   }
 
-  private static let sent = SQL("sent", "SELECT key, number, body FROM outbox WHERE batch IS NOT NULL ORDER BY key")
-  private static let unsent = SQL("unsent", "SELECT key, number, body FROM outbox ORDER BY key")
-  private static let range = SQL(
-    "outbox range", "SELECT key, number, body FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key")
-  private static let later = SQL("outbox later", "SELECT key, number, body FROM outbox WHERE key > ? ORDER BY key")
+  private static let columns = "SELECT key, number, body, savedCount, deletedCount FROM outbox"
+  private static let sent = SQL("sent", "\(columns) WHERE batch IS NOT NULL ORDER BY key")
+  private static let unsent = SQL("unsent", "\(columns) ORDER BY key")
+  private static let range = SQL("outbox range", "\(columns) WHERE key BETWEEN ? AND ? ORDER BY key")
+  private static let later = SQL("outbox later", "\(columns) WHERE key > ? ORDER BY key")
   private static let mark = SQL("mark sent", "UPDATE outbox SET batch = ? WHERE key BETWEEN ? AND ?")
   private static let unmark = SQL("unmark", "UPDATE outbox SET batch = NULL WHERE batch IS NOT NULL")
   private static let halvedLimit = SQL(

@@ -20,12 +20,19 @@ extension Replica {
     }
   }
 
-  package func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> Rejected? {
+  package func sendAgain() async throws(StoreError) {
+    try await write { writer, outcome in
+      try ExportedSaves(writer).sendAgain()
+      outcome.hasExports = true
+    }
+  }
+
+  package func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> [Rejected] {
     try await write { writer, _ in
       let outbox = Outbox(writer)
       if batch.transactions.count == 1 { return try outbox.reject(batch, error) }
       try outbox.halve(batch, at: index)
-      return nil
+      return []
     }
   }
 
@@ -44,27 +51,6 @@ extension Replica {
     } catch { throw storeError(error) }
   }
 
-  /// What it did is done again, to the objects as they are now, in a save of its own.
-  package func retry(_ identifier: String) async throws(StoreError) {
-    do {
-      let body = try await read { snapshot in
-        try snapshot.connection.statement(Self.findRejected).binding(identifier).first { $0.blob(0) }
-      }
-      guard let body else { return }
-      let transaction = try Transaction(json: body)
-      var options = SaveOptions()
-      (options.author, options.contextName) = (transaction.author, transaction.contextName)
-      _ = try await save(options) { save in
-        for change in transaction.changes { try save.apply(change) }
-        try save.tables.connection.statement(Self.deleteRejected).binding(identifier).run()
-      }
-    } catch { throw storeError(error) }
-  }
-
-  package func discard(_ identifier: String) async throws(StoreError) {
-    try await write { writer, _ in try writer.connection.statement(Self.deleteRejected).binding(identifier).run() }
-  }
-
   /// Pointers and pairs of the duplicate become the winner's, in a save of the user's.
   package func adopt(_ winner: String, insteadOf loser: AnyObjectID) async throws(StoreError) {
     do {
@@ -78,8 +64,6 @@ extension Replica {
 
   private static let selectRejected = SQL(
     "rejected", "SELECT identifier, number, body, error, isConsequence, at FROM rejected ORDER BY number, identifier")
-  private static let findRejected = SQL("find rejected", "SELECT body FROM rejected WHERE identifier = ?")
-  private static let deleteRejected = SQL("delete rejected", "DELETE FROM rejected WHERE identifier = ?")
 }
 
 extension SaveTransaction {

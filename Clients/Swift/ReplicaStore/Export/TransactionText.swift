@@ -14,29 +14,46 @@ struct TransactionHeader {
   let importToken: String?
 }
 
+/// One object's change as JSON.
+struct ChangeText {
+  let bytes: [UInt8]
+  let isDeletion: Bool
+}
+
 enum TransactionText {
+  /// What one row of the outbox has.
+  struct Part {
+    let body: [UInt8]
+    let savedCount: Int
+    let deletedCount: Int
+  }
+
   /// The limits of a part (K11).
   static let changeLimit = 1000
   static let byteLimit = 2 * 1024 * 1024
 
-  /// - Parameter changes: each as JSON, in order.
-  /// - Returns: bodies of parts. One part has the transaction's ID; of several, part `n` has `ID.n`.
-  static func parts(_ header: TransactionHeader, _ changes: [[UInt8]]) -> [[UInt8]] {
-    var parts: [ArraySlice<[UInt8]>] = []
+  /// - Returns: parts of the changes, in order. One part has the transaction's ID; of several, part `n` has `ID.n`.
+  static func parts(_ header: TransactionHeader, _ changes: [ChangeText]) -> [Part] {
+    var parts: [ArraySlice<ChangeText>] = []
     var start = 0
     var byteCount = 0
     for place in changes.indices {
-      if place > start, place - start == changeLimit || byteCount + changes[place].count > byteLimit {
+      if place > start, place - start == changeLimit || byteCount + changes[place].bytes.count > byteLimit {
         parts.append(changes[start..<place])
         (start, byteCount) = (place, 0)
       }
-      byteCount += changes[place].count
+      byteCount += changes[place].bytes.count
     }
     if start < changes.count { parts.append(changes[start...]) }
-    return parts.enumerated().map { body(header, parts.count == 1 ? nil : $0 + 1, $1) }
+    return parts.enumerated().map { place, changes in
+      let deletedCount = changes.count { $0.isDeletion }
+      return Part(
+        body: body(header, parts.count == 1 ? nil : place + 1, changes), savedCount: changes.count - deletedCount,
+        deletedCount: deletedCount)
+    }
   }
 
-  private static func body(_ header: TransactionHeader, _ part: Int?, _ changes: ArraySlice<[UInt8]>) -> [UInt8] {
+  private static func body(_ header: TransactionHeader, _ part: Int?, _ changes: ArraySlice<ChangeText>) -> [UInt8] {
     var text = JSONText()
     text.open("{")
     text.member("transactionID", part.map { "\(header.transactionID).\($0)" } ?? header.transactionID)
@@ -50,7 +67,7 @@ enum TransactionText {
     text.open("[")
     for change in changes {
       text.separate()
-      text.raw(change)
+      text.raw(change.bytes)
     }
     text.close("]")
     text.close("}")
@@ -60,7 +77,7 @@ enum TransactionText {
   /// One object's change.
   /// - Parameter pairs: those that its history tells.
   /// - Returns: nil if nothing of it is mirrored.
-  static func change(_ edit: Edit, _ pairs: [PairEdit]) -> [UInt8]? {
+  static func change(_ edit: Edit, _ pairs: [PairEdit]) -> ChangeText? {
     let places = edit.changed.filter { edit.entity.columns[$0].isMirrored }
     if edit.kind == .update, places.isEmpty, pairs.isEmpty { return nil }
     var text = JSONText()
@@ -75,7 +92,7 @@ enum TransactionText {
       relationships(edit, places.filter { edit.entity.columns[$0].toOne != nil }, pairs, &text)
     }
     text.close("}")
-    return text.bytes
+    return ChangeText(bytes: text.bytes, isDeletion: edit.kind == .delete)
   }
 
   private static func tombstone(_ edit: Edit, _ text: inout JSONText) {

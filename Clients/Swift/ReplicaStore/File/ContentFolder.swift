@@ -11,19 +11,28 @@ final class ContentFolder: ContentProvider {
   private let fetcher = Mutex<Fetcher?>(nil)
   /// Contents that were read since the table was told.
   private let used = Mutex<Set<String>>([])
+  private let isMade = Mutex(false)
 
   init(_ folder: String) { self.folder = folder }
 
   func path(of checksum: String) -> String { "\(folder)/\(checksum)" }
   func partialPath(of checksum: String) -> String { "\(folder)/\(checksum).part" }
 
+  /// Makes the folder so that it is there after a loss of power, too: what is in it is synced, but not its own name.
   func make() throws(StoreError) {
+    if isMade.withLock({ $0 }) { return }
     do { try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true) } catch {
       throw ContentFile.failure(folder)
     }
+    // Also for a folder that is there: another process may have ended before its sync.
+    try ContentFile.syncFolder(of: folder)
+    isMade.withLock { $0 = true }
   }
 
-  func remove() { try? FileManager.default.removeItem(atPath: folder) }
+  func remove() {
+    isMade.withLock { $0 = false }
+    try? FileManager.default.removeItem(atPath: folder)
+  }
 
   /// A file of another length is none: contents from the server are not synced.
   func localPath(of content: ContentName) -> String? {

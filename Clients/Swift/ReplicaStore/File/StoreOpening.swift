@@ -64,6 +64,10 @@ struct StoreOpening {
   private func update(_ connection: Connection) throws -> OpenedFile {
     let meta = Meta(connection)
     try checkFormat(meta)
+    if try meta.number("format") == 1 {
+      try connection.execute(Tables.sinceFormat2)
+      try meta.set("format", Tables.format)
+    }
     let stored: ManagedObjectModel = try meta.value("model")
     var position: MirrorPosition = try meta.value("position")
     let keys = try FileKeys(connection, canAdd: true)
@@ -111,7 +115,7 @@ struct StoreOpening {
   }
 
   private func checkFormat(_ meta: Meta) throws {
-    guard try meta.number("format") == Tables.format else {
+    guard let format = try meta.number("format"), (1...Tables.format).contains(format) else {
       throw StoreError.damaged("\(path) has a format that this version does not know")
     }
   }

@@ -58,7 +58,7 @@ final class PageApplication {
       case .toOne(let relationship):
         guard let target = object.relationships[column.name] else { return nil }
         guard let target, let destination = schema.entities[relationship.destination] else { return .null }
-        return .integer(try tables.key(of: target, destination))
+        return try pointer(to: target, destination)
       case .attribute(let attribute):
         guard let value = object.attributes[column.name], column.isMirrored else { return nil }
         return try WireValue.literal(value, attribute) { data in try keep(data) }
@@ -66,6 +66,13 @@ final class PageApplication {
     }
     try store(object.objectID, entity, zone: try zone(object.zoneID), tag: object.recordChangeTag, values)
     note(object)
+  }
+
+  /// The key that a pointer is kept as (K7). The server clears what points to a deletion that it hears of later, and
+  /// tells others of it: here such a pointer is none (K6).
+  func pointer(to target: String, _ destination: EntityPlan) throws -> Literal {
+    let key = try tables.key(of: target, destination)
+    return try pending.isDeleted(key) ? .null : .integer(key)
   }
 
   /// Stores an object as the server has it, but for what is pending (K4, K6).
@@ -124,8 +131,7 @@ final class PageApplication {
   }
 
   /// An imported deletion is applied whatever was edited (K5). Only an object that was made here since stays: the
-  /// server
-  /// makes it again when it hears of it, and never tells a store its own saves.
+  /// server makes it again when it hears of it, and never tells a store its own saves.
   func delete(_ name: String) throws {
     guard let found = try snapshot.find(name), try !pending.isNew(found.key) else { return }
     try delete(found)
@@ -147,6 +153,25 @@ final class PageApplication {
       entityNames.insert(entity.name)
     }
     try tables.deleteRow(entity, found.key)
+    try release(found.key, entity)
+  }
+
+  /// Ends what leads to a deleted object: another object may get its name. The user's own edits stay (K4).
+  private func release(_ key: Int64, _ entity: EntityPlan) throws {
+    for relationship in entity.relationships {
+      if case .link(let link, _) = relationship.storage {
+        for pair in try tables.pairs(link, of: key) where try !pending.hasPair(pair) {
+          _ = try tables.setPair(pair, isLinked: false)
+        }
+        continue
+      }
+      let destination = try schema.entity(relationship.destination)
+      guard let inverse = destination.column(relationship.inverse) else { continue }
+      for owner in try tables.pointing(inverse, of: destination, to: key)
+      where try !pending.properties(owner).contains(inverse.key) && !pending.isNew(owner) {
+        try tables.set(inverse, of: destination, owner, to: .null)
+      }
+    }
   }
 
   // MARK: Pairs
@@ -165,6 +190,7 @@ final class PageApplication {
   /// Makes or ends a pair, unless the user's own edit of it is pending (K4).
   func setPair(_ pair: Pair, isLinked: Bool) throws {
     if try pending.hasPair(pair) { return }
+    if isLinked, try pending.isDeleted(pair.a) || pending.isDeleted(pair.b) { return }
     guard try tables.setPair(pair, isLinked: isLinked) else { return }
     savedCount += 1
     for key in [pair.a, pair.b] {

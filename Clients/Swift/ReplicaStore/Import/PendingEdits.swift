@@ -36,8 +36,8 @@ struct PendingEdits {
     "pending of object", "SELECT property FROM pending WHERE object = ? AND target = 0 AND property >= 0")
 }
 
-/// Puts pending edits onto an object that comes back after a deletion by somebody else: the outbox still has them, and
-/// the server never tells a store its own saves.
+/// Puts pending edits onto an object that comes back after a deletion by somebody else: the outbox still has them, or
+/// the rejected transactions that are kept, and the server never tells a store its own saves.
 struct OutboxReplay {
   private let application: PageApplication
 
@@ -66,5 +66,9 @@ struct OutboxReplay {
     }
   }
 
-  private static let bodies = SQL("bodies", "SELECT body FROM outbox ORDER BY key")
+  private static let bodies = SQL(
+    "bodies",
+    "SELECT body FROM (SELECT body, number, 0 AS key FROM rejected r WHERE EXISTS "
+      + "(SELECT 1 FROM pending p WHERE p.number = -r.number) UNION ALL SELECT body, number, key FROM outbox) "
+      + "ORDER BY key, number")
 }

@@ -8,7 +8,12 @@ struct RereadList {
 
   init(_ snapshot: Snapshot) { self.snapshot = snapshot }
 
-  func add(_ object: Int64) throws { try connection.statement(Self.insert).binding(object).run() }
+  func add(_ objects: [AnyObjectID]) throws {
+    for object in objects {
+      guard let found = try snapshot.find(object.recordName) else { continue }
+      try connection.statement(Self.insert).binding(found.key).run()
+    }
+  }
 
   func remove(_ object: AnyObjectID) throws {
     guard let found = try snapshot.find(object.recordName) else { return }

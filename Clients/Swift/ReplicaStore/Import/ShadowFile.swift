@@ -70,8 +70,11 @@ final class ShadowFile {
     let statement = try connection.prepare(
       SQL(
         "shadow rows",
-        "SELECT o.name, o.tag, z.zoneName, z.ownerRecordName\(columns.map { ", " + $0 }.joined()) FROM object o JOIN \(own.table) e ON e._pk = o._pk "
-          + "LEFT JOIN zone z ON z.key = o.zone WHERE o.state = 1 AND o.entity = ? ORDER BY o._pk"))
+        """
+        SELECT o.name, o.tag, z.zoneName, z.ownerRecordName\(columns.map { ", " + $0 }.joined()) FROM object o \
+        JOIN \(own.table) e ON e._pk = o._pk LEFT JOIN zone z ON z.key = o.zone WHERE o.state = 1 AND o.entity = ? \
+        ORDER BY o._pk
+        """))
     try statement.bind(1, own.key)
     try statement.forEach { row in
       let name = RecordName.read(row, 0)
@@ -84,7 +87,7 @@ final class ShadowFile {
         guard let relationship = column.toOne, case .integer(let key) = value,
           let (target, _) = try snapshot.object(key)
         else { return value }
-        return .integer(try store.tables.key(of: target.recordName, try store.schema.entity(relationship.destination)))
+        return try store.pointer(to: target.recordName, try store.schema.entity(relationship.destination))
       }
       try store.store(name, entity, zone: zone, tag: row.optionalText(1), values)
       if let key = try store.snapshot.find(name)?.key {

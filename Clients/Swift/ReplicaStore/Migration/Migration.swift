@@ -68,8 +68,10 @@ struct Migration {
     let statement = try connection.prepare(
       SQL(
         "migrate rows",
-        "INSERT INTO \(table)(_pk\(names.map { ", " + $0 }.joined())) SELECT e._pk\(values.map { ", " + $0 }.joined()) FROM \(old.table) e "
-          + "JOIN object o ON o._pk = e._pk WHERE o.entity = \(old.key)"))
+        """
+        INSERT INTO \(table)(_pk\(names.map { ", " + $0 }.joined())) SELECT e._pk\(values.map { ", " + $0 }.joined()) \
+        FROM \(old.table) e JOIN object o ON o._pk = e._pk WHERE o.entity = \(old.key)
+        """))
     for (place, value) in defaults.enumerated() { try statement.bind(Int32(place + 1), value) }
     try statement.run()
   }

@@ -19,8 +19,7 @@ struct OutboxRewrite {
   func run() throws {
     try remapPending()
     guard !mapping.isIdentity else { return }
-    for table in ["outbox", "rejected"] {
-      let key = table == "outbox" ? "key" : "identifier"
+    for (table, key) in [("outbox", "key"), ("exported", "key"), ("rejected", "identifier")] {
       let rows = try connection.prepare(SQL("bodies of \(table)", "SELECT \(key), body FROM \(table)")).all {
         ($0.text(0), $0.blob(1))
       }

@@ -63,6 +63,9 @@ package struct ExportBatch: Sendable, Equatable {
   package let isRepeated: Bool
   /// Valid receipts by `fileChecksum`, to be put into the transactions before they leave.
   package let receipts: [String: AssetReference]
+  /// Objects that it saves, and that it deletes; one that several saves touch counts for each.
+  package let savedCount: Int
+  package let deletedCount: Int
 }
 
 /// A transaction that the server refused, and waits for a decision.

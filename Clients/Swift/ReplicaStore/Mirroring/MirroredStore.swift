@@ -26,13 +26,19 @@ package protocol MirroredStore: Sendable {
   func nextBatch(transactionLimit: Int, byteLimit: Int) async throws(StoreError) -> ExportBatch?
   /// The server has stored the batch. Its properties and pairs are the server's from now on.
   func acknowledge(_ batch: ExportBatch, historyToken: String) async throws(StoreError)
+  /// The server was restored from a backup: all saves of the last time go again, before those that wait.
+  func sendAgain() async throws(StoreError)
   /// The server refused the batch for its content, and stored none of it (K14). A batch of several transactions is
   /// halved; the only transaction of a batch, and later ones that build on it, move to the rejected ones.
   /// - Parameter index: of the refused transaction in the batch, if the server says it; then no halving is needed.
-  /// - Returns: the rejected transactions; nil when the batch was only made smaller.
-  func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> Rejected?
+  /// - Returns: the rejected transactions; none when the batch was only made smaller.
+  func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> [Rejected]
   func rejected() async throws(StoreError) -> [Rejected]
-  /// Sends a rejected transaction again, behind all that is pending, as a save of its own.
+  /// What a rejected transaction did stays the user's, as if it waited to be sent: the app shows it, and imports leave
+  /// it alone, until it is retried or discarded.
+  func keep(_ identifier: String) async throws(StoreError)
+  /// Sends a rejected transaction again, behind all that is pending: of one that is kept what no later save changed,
+  /// else what it did, as a save of now.
   func retry(_ identifier: String) async throws(StoreError)
   /// Forgets it. Its objects become what the server has (`objectsToReread`).
   func discard(_ identifier: String) async throws(StoreError)

@@ -30,7 +30,8 @@ public struct Path: Sendable, Hashable {
     self.property = property
   }
 
-  public static let id = Path("id")
+  /// No attribute can have this name.
+  public static let id = Path("@id")
 }
 
 /// How a request's results are sorted. Objects without a value come first, and last in a descending order.

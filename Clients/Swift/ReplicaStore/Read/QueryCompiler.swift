@@ -52,8 +52,10 @@ struct QueryCompiler {
       case .column: throw .invalid("\(owner.name).\(name) is no to-many relationship")
       }
     let sql =
-      "SELECT \(columns.joined(separator: ", ")) FROM \(scope.from) \(scope.joins.joined(separator: " ")) \(join) JOIN object w ON w._pk = \(key) "
-      + "WHERE \(key) IN (\(owners.sql)) ORDER BY \(key), e._pk"
+      """
+      SELECT \(columns.joined(separator: ", ")) FROM \(scope.from) \(scope.joins.joined(separator: " ")) \(join) \
+      JOIN object w ON w._pk = \(key) WHERE \(key) IN (\(owners.sql)) ORDER BY \(key), e._pk
+      """
     return CompiledQuery(sql: sql, bindings: owners.bindings)
   }
 
@@ -75,7 +77,10 @@ struct QueryCompiler {
         columns.append(derivation.replacing("$", with: "e"))
       } else if column.toOne != nil {
         scope.joins.append(
-          "LEFT JOIN object n\(columns.count) ON n\(columns.count)._pk = e.\(column.quoted) AND n\(columns.count).state = 1"
+          """
+          LEFT JOIN object n\(columns.count) ON n\(columns.count)._pk = e.\(column.quoted) AND n\(columns.count).state \
+          = 1
+          """
         )
         columns.append("n\(columns.count).name")
       } else {
@@ -160,7 +165,7 @@ struct Scope {
   /// SQL for a value of the object or of one that a path leads to.
   mutating func term(_ path: Path) throws(StoreError) -> Term {
     let (alias, entity) = try reach(path.relationships)
-    if path.property == "id" {
+    if path.property == Path.id.property {
       return Term(sql: "\(alias)._pk", stored: "\(alias)._pk", isDecimal: false, isObject: true)
     }
     guard let column = entity.column(path.property) else {

@@ -105,6 +105,13 @@ final class ObjectTables {
     return isChanged
   }
 
+  /// The pairs that an object is an end of; those of a symmetric relationship once.
+  func pairs(_ link: LinkTable, of key: Int64) throws -> [Pair] {
+    let sql = SQL("pairs of \(link.table)", "SELECT a, b FROM \(link.table) WHERE a = ?1 OR b = ?1 ORDER BY a, b")
+    return try connection.statement(sql).binding(key).all { Pair(link: link, a: $0.int64(0), b: $0.int64(1)) }
+      .filter { !link.isSymmetric || $0.a <= $0.b }
+  }
+
   func deletePairs(_ link: LinkTable, _ key: Int64) throws {
     try connection.statement(SQL("unlink all \(link.table)", "DELETE FROM \(link.table) WHERE a = ?1 OR b = ?1"))
       .binding(key).run()

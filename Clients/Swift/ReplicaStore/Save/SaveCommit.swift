@@ -22,7 +22,7 @@ struct SaveCommit {
     var pairs: [Int64: [PairEdit]] = [:]
     for (_, edit) in save.orderedPairs { pairs[edit.owner, default: []].append(edit) }
     let history = HistoryWriter(connection, number: number)
-    var changes: [[UInt8]] = []
+    var changes: [ChangeText] = []
     for edit in save.orderedEdits {
       let own = pairs[edit.key] ?? []
       if edit.kind == .update, edit.changed.isEmpty, own.isEmpty { continue }
@@ -35,8 +35,8 @@ struct SaveCommit {
       processID: header.processID, tables)
     guard !changes.isEmpty else { return false }
     var last: Int64 = 0
-    for (place, body) in TransactionText.parts(header, changes).enumerated() {
-      try connection.statement(Self.enqueue).binding(number, place, body).run()
+    for (place, part) in TransactionText.parts(header, changes).enumerated() {
+      try connection.statement(Self.enqueue).binding(number, place, part.body, part.savedCount, part.deletedCount).run()
       last = connection.lastInsertRowID
     }
     try markPending(last)
@@ -79,7 +79,8 @@ struct SaveCommit {
     try connection.statement(Self.pend).binding(object, property, target, number).run()
   }
 
-  private static let enqueue = SQL("enqueue", "INSERT INTO outbox(number, part, body) VALUES (?, ?, ?)")
+  private static let enqueue = SQL(
+    "enqueue", "INSERT INTO outbox(number, part, body, savedCount, deletedCount) VALUES (?, ?, ?, ?, ?)")
   private static let pend = SQL(
     "pend", "INSERT OR REPLACE INTO pending(object, property, target, number) VALUES (?, ?, ?, ?)")
 }

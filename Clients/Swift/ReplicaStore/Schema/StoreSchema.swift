@@ -119,8 +119,8 @@ struct SchemaBuilder {
       }
     }
     let names = columns.map(\.name) + toMany.map(\.name)
-    guard Set(names.map { $0.lowercased() }).count == names.count, !names.contains("id"), !names.contains("_pk") else {
-      throw .invalid("two properties of \(entity.name) have one name, without regard to case, or one is called id")
+    guard Set(names.map { $0.lowercased() }).count == names.count, !names.contains("_pk") else {
+      throw .invalid("two properties of \(entity.name) have one name, without regard to case, or one is called _pk")
     }
     let kinds = described.keys.filter { self.line($0).contains { $0.name == entity.name } }
     let isWhole = described.keys.allSatisfy { self.line($0)[0].name != root || kinds.contains($0) }

@@ -4,7 +4,15 @@ import SQLite
 
 enum Tables {
   /// The format of the tables that do not depend on the model. A file of a later format is refused.
-  static let format: Int64 = 1
+  static let format: Int64 = 2
+
+  /// What format 1 does not have.
+  static let sinceFormat2 = """
+    ALTER TABLE outbox ADD COLUMN savedCount INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE outbox ADD COLUMN deletedCount INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE exported(key INTEGER PRIMARY KEY, number INTEGER NOT NULL, part INTEGER NOT NULL, body BLOB NOT NULL,
+      savedCount INTEGER NOT NULL, deletedCount INTEGER NOT NULL, at INTEGER NOT NULL, byteCount INTEGER NOT NULL);
+    """
 
   static let common = """
     CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -40,6 +48,7 @@ enum Tables {
       receipt BLOB,
       receiptExpiry INTEGER, isHere INTEGER NOT NULL, isAtServer INTEGER NOT NULL, usedAt INTEGER NOT NULL,
       owner INTEGER) WITHOUT ROWID;
+    \(sinceFormat2)
     """
 
   /// An object's `state`.
@@ -60,14 +69,19 @@ enum Tables {
   static func indexes(of root: EntityPlan, in schema: StoreSchema) -> [String] {
     var statements = columns(of: root, in: schema).filter { $0.toOne != nil }
       .map {
-        "CREATE INDEX \("i_\(root.name)_\($0.name)".quoted) ON \(root.table)(\($0.quoted)) WHERE \($0.quoted) IS NOT NULL"
+        """
+        CREATE INDEX \("i_\(root.name)_\($0.name)".quoted) ON \(root.table)(\($0.quoted)) WHERE \($0.quoted) IS NOT NULL
+        """
       }
     for entity in schema.all where entity.rootName == root.name {
       for (place, index) in (schema.model.entities.first { $0.name == entity.name }?.fetchIndexes ?? []).enumerated() {
         let columns = index.compactMap { entity.column($0) }.filter(\.isStored)
         if columns.isEmpty { continue }
         statements.append(
-          "CREATE INDEX \("f_\(entity.name)_\(place)".quoted) ON \(root.table)(\(columns.map(\.quoted).joined(separator: ", ")))"
+          """
+          CREATE INDEX \("f_\(entity.name)_\(place)".quoted) ON \
+          \(root.table)(\(columns.map(\.quoted).joined(separator: ", ")))
+          """
         )
       }
     }

@@ -12,27 +12,43 @@ enum ConflictQuery: Int, Query {
     switch self {
     case .after:
       Self.columns
-        + " WHERE database = ?1 AND number > ?2 AND (?4 IS NULL OR state = ?4) AND (?5 IS NULL OR user = ?5) ORDER BY number LIMIT ?3"
+        + """
+         WHERE database = ?1 AND number > ?2 AND (?4 IS NULL OR state = ?4) AND (?5 IS NULL OR user = ?5) \
+        ORDER BY number LIMIT ?3
+        """
     case .ofName:
       Self.columns
-        + " WHERE database = ?1 AND name = ?6 AND number > ?2 AND (?4 IS NULL OR state = ?4) AND (?5 IS NULL OR user = ?5) ORDER BY number LIMIT ?3"
+        + """
+         WHERE database = ?1 AND name = ?6 AND number > ?2 AND (?4 IS NULL OR state = ?4) AND (?5 IS NULL \
+        OR user = ?5) ORDER BY number LIMIT ?3
+        """
     case .openAfter:
       Self.columns
-        + " INDEXED BY journal_open WHERE database = ?1 AND state = 0 AND number > ?2 AND (?5 IS NULL OR user = ?5) ORDER BY number LIMIT ?3"
+        + """
+         INDEXED BY journal_open WHERE database = ?1 AND state = 0 AND number > ?2 AND (?5 IS NULL OR user = ?5) \
+        ORDER BY number LIMIT ?3
+        """
     case .byNumber: Self.columns + " WHERE number = ?1 AND database = ?2"
     case .payload:
-      "SELECT database, zone, incarnation, name, entity, kind, user, device, at, sum, payload FROM journal WHERE number = ?1 AND database = ?2"
+      """
+      SELECT database, zone, incarnation, name, entity, kind, user, device, at, sum, payload FROM journal \
+      WHERE number = ?1 AND database = ?2
+      """
     case .openCount: "SELECT count(*) FROM journal WHERE database = ?1 AND state = 0 AND (?2 IS NULL OR user = ?2)"
     case .oldest: "SELECT min(at) FROM journal WHERE state <> 0"
     case .old: "SELECT id, bytes FROM journal WHERE state <> 0 AND at < ?1 ORDER BY at, id LIMIT ?2"
     case .surplus:
-      "SELECT id, bytes FROM journal INDEXED BY journal_user WHERE database = ?1 AND user = ?2 AND id <> ?3 ORDER BY state DESC, id LIMIT ?4"
+      """
+      SELECT id, bytes FROM journal INDEXED BY journal_user WHERE database = ?1 AND user = ?2 AND id <> ?3 \
+      ORDER BY state DESC, id LIMIT ?4
+      """
     case .ofDatabase: "SELECT id FROM journal WHERE database = ?1"
     case .ofZone: "SELECT id FROM journal WHERE database = ?1 AND zone = ?2"
 
     case .insert:
       """
-      INSERT INTO journal(database, zone, incarnation, name, entity, kind, state, user, device, at, settled, bytes, sum, payload, number)
+      INSERT INTO journal(database, zone, incarnation, name, entity, kind, state, user, device, at, settled, bytes, \
+      sum, payload, number)
       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) RETURNING id
       """
     case .settle: "UPDATE journal SET state = ?3, settled = ?4 WHERE number = ?1 AND database = ?2"

@@ -19,5 +19,8 @@ enum DatabaseQuery: Int, Query {
   }
 
   private static let columns =
-    "SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes, generation, placed, shared, events, conflicts, gapStart, gapEnd FROM database"
+    """
+    SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes, generation, placed, shared, \
+    events, conflicts, gapStart, gapEnd FROM database
+    """
 }

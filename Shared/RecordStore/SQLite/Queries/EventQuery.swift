@@ -14,20 +14,26 @@ enum EventQuery: Int, Query {
     case .latest: Self.columns + " WHERE mirror = ?1 AND kind = ?2 ORDER BY number DESC LIMIT 1"
     case .abandoned:
       """
-      SELECT number, kind, started, ended, succeeded, saved, deleted, identifier, error, mirror FROM event WHERE ended IS NULL AND id <= ?1
+      SELECT number, kind, started, ended, succeeded, saved, deleted, identifier, error, mirror FROM event \
+      WHERE ended IS NULL AND id <= ?1
       ORDER BY id LIMIT ?2
       """
 
     case .insert:
-      "INSERT INTO event(number, mirror, kind, started, ended, succeeded, saved, deleted, identifier, error, id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+      """
+      INSERT INTO event(number, mirror, kind, started, ended, succeeded, saved, deleted, identifier, error, id) \
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+      """
     case .update:
       """
-      UPDATE event SET number = ?11, kind = ?3, started = ?4, ended = ?5, succeeded = ?6, saved = ?7, deleted = ?8, identifier = ?9, error = ?10
+      UPDATE event SET number = ?11, kind = ?3, started = ?4, ended = ?5, succeeded = ?6, saved = ?7, deleted = ?8, \
+      identifier = ?9, error = ?10
       WHERE number = ?1 AND mirror = ?2
       """
     case .prune:
       """
-      DELETE FROM event WHERE mirror = ?1 AND number <= (SELECT number FROM event WHERE mirror = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)
+      DELETE FROM event WHERE mirror = ?1 AND number <= (SELECT number FROM event WHERE mirror = ?1 \
+      ORDER BY number DESC LIMIT 1 OFFSET ?2)
         AND number NOT IN (SELECT max(number) FROM event WHERE mirror = ?1 GROUP BY kind)
       """
     case .delete: "DELETE FROM event WHERE mirror = ?1"

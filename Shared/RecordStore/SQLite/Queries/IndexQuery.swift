@@ -13,26 +13,36 @@ enum IndexQuery: Int, Query {
     case .after: Self.columns + " WHERE id > ?1 AND state <> \(IndexState.dropping.rawValue) ORDER BY id LIMIT ?2"
     case .all: Self.columns + " ORDER BY id"
     case .make:
-      "INSERT INTO fieldindex(id, database, type, field, kind, state, afterZone, afterName) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+      """
+      INSERT INTO fieldindex(id, database, type, field, kind, state, afterZone, afterName) \
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+      """
     case .update: "UPDATE fieldindex SET state = ?2, afterZone = ?3, afterName = ?4 WHERE id = ?1"
     case .remove: "DELETE FROM fieldindex WHERE id = ?1"
 
     // CROSS JOIN makes SQLite's planner read the entries first.
     case .entriesUp:
       """
-      SELECT r.id, r.seq, r.type, r.deleted, r.origin, r.others, r.sum, r.refs, r.data, e.name, e.key FROM entry e CROSS JOIN record r ON r.id = e.record
-      WHERE e.zone = ?1 AND e.fieldindex = ?2 AND (e.key, e.name) > (?3, ?4) AND e.key < ?5 ORDER BY e.key, e.name LIMIT ?6
+      SELECT r.id, r.seq, r.type, r.deleted, r.origin, r.others, r.sum, r.refs, r.data, e.name, e.key \
+      FROM entry e CROSS JOIN record r ON r.id = e.record
+      WHERE e.zone = ?1 AND e.fieldindex = ?2 AND (e.key, e.name) > (?3, ?4) AND e.key < ?5 ORDER BY e.key, e.name \
+      LIMIT ?6
       """
     case .entriesDown:
       """
-      SELECT r.id, r.seq, r.type, r.deleted, r.origin, r.others, r.sum, r.refs, r.data, e.name, e.key FROM entry e CROSS JOIN record r ON r.id = e.record
-      WHERE e.zone = ?1 AND e.fieldindex = ?2 AND (e.key, e.name) < (?3, ?4) AND e.key >= ?5 ORDER BY e.key DESC, e.name DESC LIMIT ?6
+      SELECT r.id, r.seq, r.type, r.deleted, r.origin, r.others, r.sum, r.refs, r.data, e.name, e.key \
+      FROM entry e CROSS JOIN record r ON r.id = e.record
+      WHERE e.zone = ?1 AND e.fieldindex = ?2 AND (e.key, e.name) < (?3, ?4) AND e.key >= ?5 \
+      ORDER BY e.key DESC, e.name DESC LIMIT ?6
       """
     case .countEntries:
-      "SELECT count(*) FROM (SELECT 1 FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key >= ?3 AND key < ?4 LIMIT ?5)"
+      """
+      SELECT count(*) FROM (SELECT 1 FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key >= ?3 AND key < ?4 LIMIT ?5)
+      """
     case .sharedKeys:
       """
-      SELECT key FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key > ?3 GROUP BY key HAVING count(*) > 1 ORDER BY key LIMIT ?4
+      SELECT key FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key > ?3 GROUP BY key HAVING count(*) > 1 \
+      ORDER BY key LIMIT ?4
       """
     // A record that changed after its index was made has entries before the index is filled.
     case .insertEntry: "INSERT OR IGNORE INTO entry(zone, fieldindex, key, name, record) VALUES (?1, ?2, ?3, ?4, ?5)"

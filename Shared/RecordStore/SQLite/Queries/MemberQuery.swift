@@ -17,15 +17,20 @@ enum MemberQuery: Int, Query {
     case .active:
       Self.columns + " INDEXED BY member_zone WHERE database = ?1 AND zone = ?2 AND until IS NULL ORDER BY user, share"
     case .audience:
-      "SELECT DISTINCT user FROM member INDEXED BY member_zone WHERE database = ?1 AND zone = ?2 AND until IS NULL ORDER BY user"
+      """
+      SELECT DISTINCT user FROM member INDEXED BY member_zone WHERE database = ?1 AND zone = ?2 AND until IS NULL \
+      ORDER BY user
+      """
     case .put:
       """
-      INSERT OR REPLACE INTO member(database, user, zone, share, root, role, permission, since, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+      INSERT OR REPLACE INTO member(database, user, zone, share, root, role, permission, since, until) \
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
       """
 
     case .newsAfter:
       """
-      SELECT n.id, d.container, d.environment, d.owner, n.zone, n.user, n.active, n.seq FROM sharenews n JOIN database d ON d.id = n.database
+      SELECT n.id, d.container, d.environment, d.owner, n.zone, n.user, n.active, n.seq FROM sharenews n \
+      JOIN database d ON d.id = n.database
         WHERE n.id > ?1 ORDER BY n.id LIMIT ?2
       """
     case .insertNews: "INSERT INTO sharenews(id, database, zone, user, active, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"

@@ -17,12 +17,14 @@ enum MirrorQuery: Int, Query {
 
     case .make:
       """
-      INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged, lineage, forgotten,
+      INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, configuration, device, created, \
+      last, exported, purged, lineage, forgotten,
         forgottenAt) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11, ?12, ?13, ?14)
       """
     case .update:
       """
-      UPDATE mirror SET user = ?2, scope = ?3, model = ?4, configuration = ?5, device = ?6, created = ?7, last = ?8, exported = ?9, purged = ?10,
+      UPDATE mirror SET user = ?2, scope = ?3, model = ?4, configuration = ?5, device = ?6, created = ?7, last = ?8, \
+      exported = ?9, purged = ?10,
         quarantined = ?11, slice = ?12, imported = ?13, lease = ?14 WHERE id = ?1
       """
     case .delete: "DELETE FROM mirror WHERE id = ?1"
@@ -32,5 +34,8 @@ enum MirrorQuery: Int, Query {
   }
 
   private static let columns =
-    "SELECT id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged, quarantined, slice, imported, lease, lineage, forgotten, forgottenAt FROM mirror"
+    """
+    SELECT id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, \
+    purged, quarantined, slice, imported, lease, lineage, forgotten, forgottenAt FROM mirror
+    """
 }

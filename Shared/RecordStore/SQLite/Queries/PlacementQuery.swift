@@ -18,7 +18,8 @@ enum PlacementQuery: Int, Query {
       """
       SELECT zone, assigned FROM placement WHERE database = ?1 AND name = ?2
       UNION ALL
-      SELECT u.target, 0 FROM unplaced u CROSS JOIN record r INDEXED BY record_name ON r.zone = u.zone AND r.name = ?2 JOIN symbol s ON s.id = r.type
+      SELECT u.target, 0 FROM unplaced u CROSS JOIN record r INDEXED BY record_name ON r.zone = u.zone AND r.name = ?2 \
+      JOIN symbol s ON s.id = r.type
         WHERE u.database = ?1 AND \(Self.isObject("s"))
           AND NOT EXISTS (SELECT 1 FROM placement p WHERE p.database = ?1 AND p.name = ?2 AND p.zone = u.target)
       ORDER BY zone
@@ -30,7 +31,10 @@ enum PlacementQuery: Int, Query {
     // A placement that was noted after the filling began is newer.
     case .fill: "INSERT INTO placement(database, name, zone) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"
     case .assign:
-      "INSERT INTO placement(database, name, zone, assigned) VALUES (?1, ?2, ?3, 1) ON CONFLICT DO UPDATE SET assigned = 1"
+      """
+      INSERT INTO placement(database, name, zone, assigned) VALUES (?1, ?2, ?3, 1) ON CONFLICT DO UPDATE \
+      SET assigned = 1
+      """
     case .unassign: "UPDATE placement SET assigned = 0 WHERE database = ?1 AND name = ?2 AND assigned = 1"
     case .settle: "UPDATE placement SET assigned = 0 WHERE database = ?1 AND name = ?2 AND zone = ?3"
     case .remove: "DELETE FROM placement WHERE database = ?1 AND name = ?2 AND zone = ?3"
@@ -43,7 +47,8 @@ enum PlacementQuery: Int, Query {
     case .makeUnplaced:
       """
       INSERT INTO unplaced(database, zone, target, after) SELECT database, id, id, NULL FROM zone z
-        WHERE database = ?1 AND deleted = 0 AND \(Self.isLookedInLater("z")) AND EXISTS (SELECT 1 FROM record r WHERE r.zone = z.id)
+        WHERE database = ?1 AND deleted = 0 AND \(Self.isLookedInLater("z")) AND EXISTS (SELECT 1 FROM record r \
+      WHERE r.zone = z.id)
       """
     case .nextUnplaced: "SELECT zone, target, after FROM unplaced WHERE database = ?1 ORDER BY zone LIMIT 1"
     case .updateUnplaced: "UPDATE unplaced SET after = ?3 WHERE database = ?1 AND zone = ?2"

@@ -20,12 +20,14 @@ enum QuarantineQuery: Int, Query {
 
     case .insert:
       """
-      INSERT INTO quarantine(id, mirror, name, entity, cause, code, cocoa, reason, first, last, attempts, due, schema, sum, payload)
+      INSERT INTO quarantine(id, mirror, name, entity, cause, code, cocoa, reason, first, last, attempts, due, schema, \
+      sum, payload)
       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
       """
     case .update:
       """
-      UPDATE quarantine SET mirror = ?2, name = ?3, entity = ?4, cause = ?5, code = ?6, cocoa = ?7, reason = ?8, first = ?9, last = ?10, attempts = ?11,
+      UPDATE quarantine SET mirror = ?2, name = ?3, entity = ?4, cause = ?5, code = ?6, cocoa = ?7, reason = ?8, first \
+      = ?9, last = ?10, attempts = ?11,
         due = ?12, schema = ?13, sum = ?14, payload = ?15 WHERE id = ?1
       """
     case .delete: "DELETE FROM quarantine WHERE id = ?1"

@@ -13,12 +13,14 @@ enum RecoveryQuery: Int, Query {
     switch self {
     case .syncState:
       """
-      SELECT since, firstImport, resets, resetReason, resetSeq, epoch, previousModel, previousConfiguration, leaseUntil, onDeleted, onPurged, onReset
+      SELECT since, firstImport, resets, resetReason, resetSeq, epoch, previousModel, previousConfiguration, \
+      leaseUntil, onDeleted, onPurged, onReset
       FROM syncstate WHERE mirror = ?1
       """
     case .putSyncState:
       """
-      INSERT OR REPLACE INTO syncstate(mirror, since, firstImport, resets, resetReason, resetSeq, epoch, previousModel, previousConfiguration, leaseUntil,
+      INSERT OR REPLACE INTO syncstate(mirror, since, firstImport, resets, resetReason, resetSeq, epoch, \
+      previousModel, previousConfiguration, leaseUntil,
         onDeleted, onPurged, onReset) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
       """
     case .deleteSyncState: "DELETE FROM syncstate WHERE mirror = ?1"
@@ -35,7 +37,8 @@ enum RecoveryQuery: Int, Query {
       """
       INSERT INTO unimported(mirror, zone, name, entity, code, reason, seq, first, last, attempts, due)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
-        ON CONFLICT(mirror, zone, name) DO UPDATE SET entity = ?4, code = ?5, reason = ?6, seq = ?7, first = ?8, last = ?9, attempts = ?10, due = ?11
+        ON CONFLICT(mirror, zone, name) DO UPDATE SET entity = ?4, code = ?5, reason = ?6, seq = ?7, first = ?8, last \
+      = ?9, attempts = ?10, due = ?11
       """
     case .removeUnimported: "DELETE FROM unimported WHERE mirror = ?1 AND zone = ?2 AND name = ?3"
     case .deleteUnimported: "DELETE FROM unimported WHERE mirror = ?1"

@@ -15,7 +15,8 @@ enum RedirectQuery: Int, Query {
     case .zonesWithPending:
       ZoneQuery.columns
         + """
-         WHERE id > ?1 AND (?2 IS NULL OR database = ?2) AND deleted = 0 AND id IN (SELECT zone FROM redirect WHERE removed IS NULL)
+         WHERE id > ?1 AND (?2 IS NULL OR database = ?2) AND deleted = 0 AND id IN (SELECT zone FROM redirect \
+        WHERE removed IS NULL)
           ORDER BY id LIMIT ?3
         """
     case .databases:
@@ -23,18 +24,25 @@ enum RedirectQuery: Int, Query {
       // each opening.
       """
       WITH RECURSIVE redirected(zone) AS (SELECT min(zone) FROM redirect
-        UNION ALL SELECT (SELECT min(zone) FROM redirect WHERE zone > redirected.zone) FROM redirected WHERE zone IS NOT NULL)
+        UNION ALL SELECT (SELECT min(zone) FROM redirect WHERE zone > redirected.zone) FROM redirected \
+      WHERE zone IS NOT NULL)
       SELECT DISTINCT database FROM redirected CROSS JOIN zone ON zone.id = redirected.zone
       """
     case .anyInDatabase:
       "SELECT 1 FROM zone WHERE database = ?1 AND EXISTS (SELECT 1 FROM redirect WHERE zone = zone.id) LIMIT 1"
 
     case .put:
-      "INSERT OR REPLACE INTO redirect(zone, loser, survivor, since, rule, progress, removed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+      """
+      INSERT OR REPLACE INTO redirect(zone, loser, survivor, since, rule, progress, removed) \
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+      """
     case .follow: "UPDATE redirect SET survivor = ?3 WHERE zone = ?1 AND survivor = ?2"
     case .delete: "DELETE FROM redirect WHERE zone = ?1 AND loser = ?2"
     case .noteProgress:
-      "UPDATE redirect SET progress = progress | ?3 WHERE zone = ?1 AND removed IS NULL AND since < ?2 AND progress & ?3 <> ?3"
+      """
+      UPDATE redirect SET progress = progress | ?3 WHERE zone = ?1 AND removed IS NULL AND since < ?2 \
+      AND progress & ?3 <> ?3
+      """
     }
   }
 

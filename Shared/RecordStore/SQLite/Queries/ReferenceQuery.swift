@@ -10,7 +10,10 @@ enum ReferenceQuery: Int, Query {
   var text: String {
     switch self {
     case .toTarget:
-      "SELECT f.field, r.name FROM reference f JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2 LIMIT ?3"
+      """
+      SELECT f.field, r.name FROM reference f JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2 \
+      LIMIT ?3
+      """
     case .sources:
       """
       SELECT DISTINCT r.name FROM reference f CROSS JOIN record r ON r.id = f.source
@@ -19,7 +22,10 @@ enum ReferenceQuery: Int, Query {
     case .sourceCount:
       "SELECT count(DISTINCT source) FROM reference WHERE zone = ?1 AND target = ?2 AND field BETWEEN ?3 AND ?4"
     case .children:
-      "SELECT r.name FROM reference f CROSS JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2 AND f.field = ?3 LIMIT ?4"
+      """
+      SELECT r.name FROM reference f CROSS JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2 \
+      AND f.field = ?3 LIMIT ?4
+      """
 
     case .insert: "INSERT INTO reference(zone, target, field, source) VALUES (?1, ?2, ?3, ?4)"
     case .delete: "DELETE FROM reference WHERE zone = ?1 AND target = ?2 AND field = ?3 AND source = ?4"

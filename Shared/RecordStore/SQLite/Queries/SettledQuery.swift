@@ -17,7 +17,8 @@ enum SettledQuery: Int, Query {
     case .settleAll:
       """
       INSERT OR IGNORE INTO settled(id, mirror, appended, txid)
-        SELECT id + (?3 - mirror) * \(HistoryRowID.lastNumber + 1), ?3, appended, txid FROM history WHERE id > ?1 AND id <= ?2
+        SELECT id + (?3 - mirror) * \(HistoryRowID.lastNumber + 1), ?3, appended, txid FROM history WHERE id > ?1 \
+      AND id <= ?2
       """
     case .settle: "INSERT OR IGNORE INTO settled(id, mirror, appended, txid, objects) VALUES (?1, ?2, ?3, ?4, ?5)"
     case .forget: "DELETE FROM settled WHERE id > ?1 AND id <= ?2"
@@ -26,7 +27,10 @@ enum SettledQuery: Int, Query {
     case .oldestFormerMirror: Self.columns + " WHERE removed < ?1 ORDER BY removed LIMIT 1"
     case .surplusFormerMirror: Self.columns + " WHERE database = ?1 ORDER BY removed DESC, id DESC LIMIT 1 OFFSET ?2"
     case .insertFormerMirror:
-      "INSERT INTO former(id, database, identifier, user, last, forgotten, forgottenAt, removed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+      """
+      INSERT INTO former(id, database, identifier, user, last, forgotten, forgottenAt, removed) \
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+      """
     case .deleteFormerMirror: "DELETE FROM former WHERE id = ?1"
     case .noteForgottenOfFormer: "UPDATE former SET forgotten = ?2, forgottenAt = ?3 WHERE id = ?1"
     case .forgetFormerMirrors: "DELETE FROM settled WHERE mirror IN (SELECT id FROM former WHERE database = ?1)"

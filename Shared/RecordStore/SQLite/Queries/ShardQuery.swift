@@ -21,7 +21,8 @@ enum ShardQuery: Int, Query {
 
     case .counts:
       """
-      SELECT (SELECT count(*) FROM database), (SELECT count(*) FROM zone WHERE deleted = 0), (SELECT coalesce(sum(live), 0) FROM zone),
+      SELECT (SELECT count(*) FROM database), (SELECT count(*) FROM zone \
+      WHERE deleted = 0), (SELECT coalesce(sum(live), 0) FROM zone),
         (SELECT count(*) FROM mirror)
       """
     }

@@ -25,12 +25,18 @@ enum StoredRecordQuery: Int, Query {
         + ", name FROM record WHERE zone = ?1 AND name > ?2 AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
 
     case .insert:
-      "INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, refs, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+      """
+      INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, refs, data) \
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+      """
     // Without the type, which hardly ever changes: setting it would also rewrite the index on names.
     case .update:
       "UPDATE record SET seq = ?2, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"
     case .updateWithType:
-      "UPDATE record SET seq = ?2, type = ?3, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"
+      """
+      UPDATE record SET seq = ?2, type = ?3, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 \
+      WHERE id = ?1
+      """
 
     case .insertShortGUID: "INSERT OR IGNORE INTO shortGUID(guid, zone, source) VALUES (?1, ?2, ?3)"
     case .deleteShortGUID: "DELETE FROM shortGUID WHERE guid = ?1 AND source = ?2"

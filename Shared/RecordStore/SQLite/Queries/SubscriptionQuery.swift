@@ -16,7 +16,9 @@ enum SubscriptionQuery: Int, Query {
     case .count: "SELECT count(*) FROM subscription WHERE database = ?1"
 
     case .insert:
-      "INSERT INTO subscription(id, database, user, scope, identifier, sum, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+      """
+      INSERT INTO subscription(id, database, user, scope, identifier, sum, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+      """
     case .delete: "DELETE FROM subscription WHERE id = ?1 AND database = ?2"
     case .updateEdition: "UPDATE database SET subscriptions = ?2 WHERE id = ?1"
     }

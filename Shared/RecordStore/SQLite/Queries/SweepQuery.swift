@@ -1,6 +1,7 @@
 // The statements that remove the rows of deleted zones, a slice at a time.
 
-/// On `doomed`, the zones whose rows are being removed. The statements named after other rows remove a slice of a zone's rows.
+/// On `doomed`, the zones whose rows are being removed. The statements named after other rows remove a slice of a
+/// zone's rows.
 enum SweepQuery: Int, Query {
   static var subject: QuerySubject { .sweep }
 
@@ -17,16 +18,25 @@ enum SweepQuery: Int, Query {
       "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE zone = ?1 LIMIT ?2) RETURNING deleted, data"
     case .past: "DELETE FROM past WHERE id IN (SELECT id FROM past WHERE zone = ?1 LIMIT ?2) RETURNING deleted, data"
     case .references:
-      "DELETE FROM reference WHERE (zone, target, field, source) IN (SELECT zone, target, field, source FROM reference WHERE zone = ?1 LIMIT ?2)"
+      """
+      DELETE FROM reference WHERE (zone, target, field, source) IN (SELECT zone, target, field, source FROM reference \
+      WHERE zone = ?1 LIMIT ?2)
+      """
     case .shortGUIDs: "DELETE FROM shortGUID WHERE guid IN (SELECT guid FROM shortGUID WHERE zone = ?1 LIMIT ?2)"
     case .entries:
-      "DELETE FROM entry WHERE (zone, fieldindex, key, name) IN (SELECT zone, fieldindex, key, name FROM entry WHERE zone = ?1 LIMIT ?2)"
+      """
+      DELETE FROM entry WHERE (zone, fieldindex, key, name) IN (SELECT zone, fieldindex, key, name FROM entry \
+      WHERE zone = ?1 LIMIT ?2)
+      """
     case .redirects:
       "DELETE FROM redirect WHERE (zone, loser) IN (SELECT zone, loser FROM redirect WHERE zone = ?1 LIMIT ?2)"
     case .shares: "DELETE FROM share WHERE id IN (SELECT id FROM share WHERE zone = ?1 LIMIT ?2)"
     case .invitations: "DELETE FROM invitation WHERE guid IN (SELECT guid FROM invitation WHERE zone = ?1 LIMIT ?2)"
     case .departures:
-      "DELETE FROM departure WHERE (zone, name, root) IN (SELECT zone, name, root FROM departure WHERE zone = ?1 LIMIT ?2)"
+      """
+      DELETE FROM departure WHERE (zone, name, root) IN (SELECT zone, name, root FROM departure WHERE zone = ?1 \
+      LIMIT ?2)
+      """
     }
   }
 }

@@ -17,9 +17,14 @@ enum ZoneQuery: Int, Query {
     case .anyWithRecords: "SELECT 1 FROM zone WHERE database = ?1 AND live > 0 LIMIT 1"
 
     case .make:
-      "INSERT INTO zone(id, database, name, incarnation, seq, deleted, live, horizon, reason, ended) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?5, ?8, ?9)"
+      """
+      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live, horizon, reason, ended) \
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?5, ?8, ?9)
+      """
     case .update:
-      "UPDATE zone SET seq = ?2, deleted = ?3, live = ?4, bytes = ?5, horizon = ?6, reason = ?7, ended = ?8 WHERE id = ?1"
+      """
+      UPDATE zone SET seq = ?2, deleted = ?3, live = ?4, bytes = ?5, horizon = ?6, reason = ?7, ended = ?8 WHERE id = ?1
+      """
     case .remove: "DELETE FROM zone WHERE id = ?1"
     }
   }

@@ -1,10 +1,9 @@
-// Simulates a power cut: takes back all unsynced writes, files and names (noted by Tests/Processes/powerloss.c).
+// Simulates a power cut: takes back all unsynced writes, files and names (noted by powerloss.c).
 
 import Glibc
-import Installations
 
 /// Takes back the unsynced work of processes after they were killed.
-struct PowerLoss: Sendable {
+package struct PowerLoss: Sendable {
   /// An absolute path without symbolic links.
   let root: String
   let notes: String
@@ -12,17 +11,15 @@ struct PowerLoss: Sendable {
   /// True for the control run, whose databases use synchronous=NORMAL.
   let isControl: Bool
 
-  var environment: [String: String] {
+  package init(root: String, notes: String, library: String, isControl: Bool) {
+    (self.root, self.notes, self.library, self.isControl) = (root, notes, library, isControl)
+  }
+
+  /// Of the processes that lose power.
+  package var environment: [String: String] {
     var environment = ["LD_PRELOAD": library, "POWERLOSS_ROOT": root, "POWERLOSS_NOTES": notes]
     if isControl { environment["POWERLOSS_NORMAL"] = "1" }
     return environment
-  }
-
-  enum Extent: Hashable, Sendable {
-    /// Nothing unsynced is on the disk.
-    case everything
-    /// A random part of the unsynced sectors and names is on the disk.
-    case parts(SeededRandom)
   }
 
   /// An operation on a file or a name, oldest first.
@@ -38,19 +35,34 @@ struct PowerLoss: Sendable {
     case removed(inode: UInt64)
   }
 
+  package struct Failure: Error, CustomStringConvertible {
+    package let description: String
+  }
+
   static let sectorByteCount = 512
 
   /// To be called while no process runs that writes notes.
+  /// - Parameter isLost: tells of each unsynced sector or name whether it is taken back; the others are on the disk.
   /// - Returns: the number of writes and names that were taken back, at least in part.
-  func strike(_ extent: Extent) throws -> Int {
-    guard let bytes = ServerProcess.contents(notes) else { return 0 }
-    var extent = extent
+  package func strike(_ isLost: () -> Bool) throws -> Int {
+    guard let bytes = Self.contents(notes) else { return 0 }
     var count = 0
     let pending = Self.pending(Self.parse(bytes))
     let paths = Self.paths(below: root)
-    for note in pending.reversed() where try takeBack(note, &extent, paths) { count += 1 }
-    guard truncate(notes, 0) == 0 else { throw RunError("\(notes) can't be emptied") }
+    for note in pending.reversed() where try takeBack(note, isLost, paths) { count += 1 }
+    guard truncate(notes, 0) == 0 else { throw Failure(description: "\(notes) can't be emptied") }
     return count
+  }
+
+  /// Compiles the library that notes writes; a C compiler is there, because the build needs one.
+  package static func compile(_ source: String, to library: String) throws {
+    let words = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", library, source, "-ldl"]
+    var pointers: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
+    defer { for pointer in pointers { free(pointer) } }
+    var (process, status) = (pid_t(), Int32(0))
+    guard posix_spawnp(&process, "cc", nil, nil, &pointers, environ) == 0, waitpid(process, &status, 0) == process,
+      status == 0
+    else { throw Failure(description: "\(source) can't be compiled") }
   }
 
   /// The notes that no sync has made durable.
@@ -77,23 +89,23 @@ struct PowerLoss: Sendable {
   // MARK: Taking back
 
   /// - Returns: true when anything was taken back.
-  private func takeBack(_ note: Note, _ extent: inout Extent, _ paths: [UInt64: String]) throws -> Bool {
+  private func takeBack(_ note: Note, _ isLost: () -> Bool, _ paths: [UInt64: String]) throws -> Bool {
     switch note {
     case .written(let inode, let offset, let size, let old), .truncated(let inode, let offset, let size, let old):
       guard let path = paths[inode] else { return false }
-      return try restore(path, offset, size, old, isWrite: note.isWrite, &extent)
+      return try restore(path, offset, size, old, isWrite: note.isWrite, isLost)
     case .made(let path):
-      guard extent.isHit() else { return false }
-      return remove(path) == 0
+      // A folder whose name was not synced is gone with all that was synced in it.
+      return isLost() && Self.removeAll(path)
     case .named(let from, let to, let replaced):
-      guard !replaced, extent.isHit() else { return false }
+      guard !replaced, isLost() else { return false }
       return rename(to, from) == 0
     case .synced, .folderSynced, .removed: return false
     }
   }
 
   private func restore(
-    _ path: String, _ offset: Int64, _ size: Int64, _ old: [UInt8], isWrite: Bool, _ extent: inout Extent
+    _ path: String, _ offset: Int64, _ size: Int64, _ old: [UInt8], isWrite: Bool, _ isLost: () -> Bool
   ) throws -> Bool {
     let descriptor = open(path, O_WRONLY)
     // The file's name was taken back already.
@@ -102,33 +114,45 @@ struct PowerLoss: Sendable {
     var isHit = false
     // A truncation is taken back as a whole or not at all.
     let step = isWrite ? Self.sectorByteCount : max(old.count, 1)
-    for start in stride(from: 0, to: old.count, by: step) where extent.isHit() {
+    for start in stride(from: 0, to: old.count, by: step) where isLost() {
       isHit = true
       let part = old[start..<min(start + step, old.count)]
       let count = part.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, off_t(offset) + off_t(start)) }
       guard count == part.count else {
-        throw RunError("\(path) can't be written back: \(String(cString: strerror(errno)))")
+        throw Failure(description: "\(path) can't be written back: \(String(cString: strerror(errno)))")
       }
     }
     // A file that had grown gets its earlier length back.
-    if lseek(descriptor, 0, SEEK_END) > size, extent.isHit() {
+    if lseek(descriptor, 0, SEEK_END) > size, isLost() {
       isHit = true
       guard ftruncate(descriptor, off_t(size)) == 0 else {
-        throw RunError("\(path) can't be cut: \(String(cString: strerror(errno)))")
+        throw Failure(description: "\(path) can't be cut: \(String(cString: strerror(errno)))")
       }
     }
     return isHit
   }
 
-  /// The files below a folder by their inodes.
-  private static func paths(below folder: String) -> [UInt64: String] {
-    guard let stream = opendir(folder) else { return [:] }
+  private static func removeAll(_ path: String) -> Bool {
+    for path in entries(of: path) { _ = removeAll(path) }
+    return remove(path) == 0
+  }
+
+  /// Paths of what is in a folder; none for a file.
+  private static func entries(of folder: String) -> [String] {
+    guard let stream = opendir(folder) else { return [] }
     defer { closedir(stream) }
-    var paths: [UInt64: String] = [:]
+    var paths: [String] = []
     while let entry = readdir(stream) {
       let name = withUnsafeBytes(of: entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-      if name == "." || name == ".." { continue }
-      let path = folder + "/" + name
+      if name != ".", name != ".." { paths.append(folder + "/" + name) }
+    }
+    return paths
+  }
+
+  /// The files below a folder by their inodes.
+  private static func paths(below folder: String) -> [UInt64: String] {
+    var paths: [UInt64: String] = [:]
+    for path in entries(of: folder) {
       var status = stat()
       guard lstat(path, &status) == 0 else { continue }
       if status.st_mode & S_IFMT == S_IFDIR {
@@ -141,6 +165,18 @@ struct PowerLoss: Sendable {
   }
 
   // MARK: Reading notes
+
+  private static func contents(_ path: String) -> [UInt8]? {
+    guard let file = fopen(path, "r") else { return nil }
+    defer { fclose(file) }
+    var bytes: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 1 << 16)
+    while true {
+      let count = fread(&buffer, 1, buffer.count, file)
+      if count == 0 { return bytes }
+      bytes += buffer[..<count]
+    }
+  }
 
   /// Reads notes as `struct note` lays them out.
   static func parse(_ bytes: [UInt8]) -> [Note] {
@@ -180,14 +216,4 @@ struct PowerLoss: Sendable {
 
 extension PowerLoss.Note {
   fileprivate var isWrite: Bool { if case .written = self { true } else { false } }
-}
-
-extension PowerLoss.Extent {
-  /// True when the next sector or name is taken back.
-  fileprivate mutating func isHit() -> Bool {
-    guard case .parts(var random) = self else { return true }
-    let isHit = random.chance(50)
-    self = .parts(random)
-    return isHit
-  }
 }

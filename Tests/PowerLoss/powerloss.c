@@ -1,14 +1,19 @@
-/* A preloaded library (LD_PRELOAD) that notes unsynced writes; Tests/Chaos/PowerLoss.swift takes them back after a kill.
+/* A preloaded library (LD_PRELOAD) that notes unsynced writes; PowerLoss.swift takes them back after a kill.
  *
  * Below the folder POWERLOSS_ROOT it notes every write and truncation with the replaced bytes, until the file is synced,
  * and every new name until its folder is synced. All processes append to one file, POWERLOSS_NOTES. No sync reaches the
  * disk, because a killed process loses nothing of the page cache. With POWERLOSS_NORMAL all databases use
- * synchronous=NORMAL. */
+ * synchronous=NORMAL.
+ *
+ * With POWERLOSS_KILL_STEP=n the process dies before its n-th such step, with POWERLOSS_KILL_STATEMENT=n before its
+ * n-th statement or row of SQLite's. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,6 +38,7 @@ static char root[PATH_MAX];
 static size_t rootLength;
 static int notes = -1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_long steps, statements;
 
 static int (*nextOpen)(const char *, int, ...);
 static int (*nextClose)(int);
@@ -54,6 +60,9 @@ __attribute__((constructor)) static void begin(void) {
   nextRename = dlsym(RTLD_NEXT, "rename");
   nextUnlink = dlsym(RTLD_NEXT, "unlink");
   nextOpen = dlsym(RTLD_NEXT, "open64");
+  const char *step = getenv("POWERLOSS_KILL_STEP"), *statement = getenv("POWERLOSS_KILL_STATEMENT");
+  steps = step ? atol(step) : 0;
+  statements = statement ? atol(statement) : 0;
   const char *folder = getenv("POWERLOSS_ROOT"), *file = getenv("POWERLOSS_NOTES");
   if (!folder || !file) return;
   rootLength = (size_t)snprintf(root, sizeof root, "%s/", folder);
@@ -66,6 +75,13 @@ static int isOurs(const char *path) {
   size_t length = strlen(path);
   return notes >= 0 && !strncmp(path, root, rootLength) && !(length > 4 && !strcmp(path + length - 4, "-shm"));
 }
+
+/* Dies when so many were counted. */
+static void countDown(atomic_long *left) {
+  if (*left > 0 && atomic_fetch_sub(left, 1) == 1) raise(SIGKILL);
+}
+
+static void beforeStep(void) { countDown(&steps); }
 
 static uint64_t inodeOf(int fd) { return fd >= 0 && fd < FILES ? inodes[fd] : 0; }
 
@@ -92,6 +108,7 @@ static void noteOld(enum kind kind, int fd, size_t count, off64_t offset) {
 static int openNoting(const char *path, int flags, mode_t mode) {
   begin();
   int isNew = (flags & O_CREAT) && isOurs(path) && access(path, F_OK);
+  if (isNew) beforeStep();
   int fd = nextOpen(path, flags, mode);
   if (fd < 0 || fd >= FILES) return fd;
   struct stat64 status;
@@ -123,6 +140,7 @@ int close(int fd) {
 static ssize_t pwriteNoting(int fd, const void *bytes, size_t count, off64_t offset) {
   begin();
   if (!inodeOf(fd)) return nextPwrite(fd, bytes, count, offset);
+  beforeStep();
   pthread_mutex_lock(&lock);
   noteOld(WRITTEN, fd, count, offset);
   ssize_t result = nextPwrite(fd, bytes, count, offset);
@@ -135,6 +153,7 @@ ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t offset) { retu
 ssize_t write(int fd, const void *bytes, size_t count) {
   begin();
   if (!inodeOf(fd)) return nextWrite(fd, bytes, count);
+  beforeStep();
   pthread_mutex_lock(&lock);
   noteOld(WRITTEN, fd, count, lseek64(fd, 0, SEEK_CUR));
   ssize_t result = nextWrite(fd, bytes, count);
@@ -145,6 +164,7 @@ ssize_t write(int fd, const void *bytes, size_t count) {
 static int truncateNoting(int fd, off64_t size) {
   begin();
   if (!inodeOf(fd)) return nextTruncate(fd, size);
+  beforeStep();
   pthread_mutex_lock(&lock);
   noteOld(TRUNCATED, fd, 0, size);
   int result = nextTruncate(fd, size);
@@ -157,6 +177,7 @@ int ftruncate64(int fd, off64_t size) { return truncateNoting(fd, size); }
 static int syncNoting(int fd, int (*next)(int)) {
   if (notes < 0) return next(fd);
   if (inodeOf(fd)) {
+    beforeStep();
     /* About as long as a disk takes, so that there are unsynced writes to lose. */
     usleep(2000);
     pthread_mutex_lock(&lock);
@@ -170,6 +191,7 @@ static int syncNoting(int fd, int (*next)(int)) {
   ssize_t length = !fstat64(fd, &status) && S_ISDIR(status.st_mode) ? readlink(link, path, sizeof path - 1) : -1;
   if (length < 0) return next(fd);
   path[length] = 0;
+  beforeStep();
   usleep(2000);
   notePath(FOLDER_SYNCED, path);
   return 0;
@@ -185,6 +207,7 @@ int fdatasync(int fd) {
 
 int mkdir(const char *path, mode_t mode) {
   begin();
+  if (isOurs(path)) beforeStep();
   int result = nextMkdir(path, mode);
   if (!result && isOurs(path)) notePath(MADE, path);
   return result;
@@ -193,6 +216,7 @@ int mkdir(const char *path, mode_t mode) {
 int rename(const char *from, const char *to) {
   begin();
   uint32_t replaced = !access(to, F_OK);
+  if (isOurs(to)) beforeStep();
   int result = nextRename(from, to);
   if (!result && isOurs(to)) put((struct note){.kind = NAMED, .byteCount = strlen(from), .secondCount = strlen(to), .replaced = replaced}, from, to);
   return result;
@@ -202,15 +226,25 @@ int unlink(const char *path) {
   begin();
   struct stat64 status;
   int isLast = isOurs(path) && !lstat64(path, &status) && status.st_nlink == 1;
+  if (isLast) beforeStep();
   int result = nextUnlink(path);
   if (!result && isLast) put((struct note){.kind = REMOVED, .inode = status.st_ino}, 0, 0);
   return result;
+}
+
+struct sqlite3_stmt;
+int sqlite3_step(struct sqlite3_stmt *statement) {
+  static int (*next)(struct sqlite3_stmt *);
+  if (!next) next = dlsym(RTLD_NEXT, "sqlite3_step");
+  countDown(&statements);
+  return next(statement);
 }
 
 struct sqlite3;
 int sqlite3_exec(struct sqlite3 *database, const char *text, int (*row)(void *, int, char **, char **), void *context, char **problem) {
   static int (*next)(struct sqlite3 *, const char *, int (*)(void *, int, char **, char **), void *, char **);
   if (!next) next = dlsym(RTLD_NEXT, "sqlite3_exec");
+  countDown(&statements);
   const char *place = getenv("POWERLOSS_NORMAL") ? strstr(text, "synchronous=FULL") : 0;
   if (!place) return next(database, text, row, context, problem);
   char *changed = malloc(strlen(text) + 3);

@@ -4,27 +4,35 @@ import Foundation
 import Synchronization
 
 /// Listens on a port of its own and passes bytes on to a server.
-final class CuttingProxy: Sendable {
+public final class CuttingProxy: Sendable {
   /// Where the next connections are cut; nil: nowhere.
-  struct Cut: Sendable {
+  public struct Cut: Sendable {
     /// Bytes of the client's that pass, all connections together.
-    var requestByteCount: Int?
+    public var requestByteCount: Int?
     /// Bytes of the server's that pass.
-    var answerByteCount: Int?
+    public var answerByteCount: Int?
+
+    public init(requestByteCount: Int? = nil, answerByteCount: Int? = nil) {
+      self.requestByteCount = requestByteCount
+      self.answerByteCount = answerByteCount
+    }
   }
 
-  let port: UInt16
+  public struct NoFreePort: Error {}
+
+  public let port: UInt16
   private let server: UInt16
   private let descriptor: Int32
   private let cut = Mutex(Cut())
   private let openDescriptors = Mutex<Set<Int32>>([])
   private let passed = Mutex((request: 0, answer: 0))
 
-  var address: String { "http://127.0.0.1:\(port)" }
+  public var address: String { "http://127.0.0.1:\(port)" }
   /// Bytes that passed since the last `set`.
-  var passedByteCounts: (request: Int, answer: Int) { passed.withLock { $0 } }
+  public var passedByteCounts: (request: Int, answer: Int) { passed.withLock { $0 } }
 
-  init(to address: String) throws {
+  /// - Parameter address: ends with a colon and the port of a server of this machine.
+  public init(to address: String) throws {
     server = UInt16(address.split(separator: ":").last ?? "") ?? 0
     let (descriptor, port) = try Self.listen()
     self.descriptor = descriptor
@@ -41,15 +49,21 @@ final class CuttingProxy: Sendable {
   deinit { close() }
 
   /// Ends all connections, and counts from 0.
-  func set(_ cut: Cut) {
-    self.cut.withLock { $0 = cut }
-    passed.withLock { $0 = (0, 0) }
+  public func set(_ cut: Cut) {
+    setWithinConnections(cut)
     openDescriptors.withLock { for descriptor in $0 { shutdown(descriptor, Int32(SHUT_RDWR)) } }
   }
 
-  func close() { shutdown(descriptor, Int32(SHUT_RDWR)) }
+  /// Counts from 0, and leaves connections open until they reach the cut.
+  public func setWithinConnections(_ cut: Cut) {
+    self.cut.withLock { $0 = cut }
+    passed.withLock { $0 = (0, 0) }
+  }
 
-  static func listen() throws -> (Int32, UInt16) {
+  public func close() { shutdown(descriptor, Int32(SHUT_RDWR)) }
+
+  /// A listening socket at a port that was free.
+  public static func listen() throws -> (Int32, UInt16) {
     for port in UInt16.random(in: 20_000..<30_000)..<32_000 {
       let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
       var address = Self.address(port)
@@ -61,7 +75,7 @@ final class CuttingProxy: Sendable {
       if isBound == 0, Foundation.listen(descriptor, 16) == 0 { return (descriptor, port) }
       Foundation.close(descriptor)
     }
-    throw Unexpected("no port is free")
+    throw NoFreePort()
   }
 
   private static func address(_ port: UInt16) -> sockaddr_in {

@@ -1,0 +1,201 @@
+// What is done with a whole zone: export, import, restore to a date with a preview, and its end.
+
+import { CallError } from "../../core/api.js";
+import { h, replace } from "../../core/dom.js";
+import { count, plural } from "../../core/format.js";
+import { zoneCall } from "../../core/plane.js";
+import { go, show } from "../../core/router.js";
+import { button, check, field, input } from "../../parts/parts.js";
+import { ask, confirm, dialog, note } from "../../parts/dialogs.js";
+import { differenceView } from "./edit.js";
+
+/** Lines of an import in one call; the server takes at most 400. */
+const LINES = 400;
+/** Differences that a preview shows. */
+const SHOWN = 30;
+
+export function openZoneTools(at) {
+  const tool = (label, words, run, kind) =>
+    h(
+      "div",
+      { class: "row" },
+      h("div", { class: "rest" }, h("b", null, label), h("p", { class: "soft" }, words)),
+      button(
+        label,
+        () => {
+          opened.close();
+          run(at);
+        },
+        { kind },
+      ),
+    );
+  const opened = dialog(
+    `Zone ${at.zone}`,
+    [
+      tool(
+        "Export",
+        "Download all records as they are now, one JSON line each. Encrypted values are in clear text.",
+        exportZone,
+      ),
+      tool("Import", "Read records of an export into this zone. Names, authors and dates stay.", importZone),
+      tool("Restore", "Bring the zone back to a date, after a look at what will change.", restoreZone),
+      tool("Purge", "Delete the zone on the server and on every device.", purgeZone, "danger"),
+    ],
+    [],
+  );
+}
+
+/** All lines of the export, page by page. */
+async function exportLines(at, query = {}, told = () => {}) {
+  const lines = [];
+  let next = query;
+  for (;;) {
+    const text = await zoneCall("GET", at, at.zone, "export", { query: next, as: "text" });
+    const page = text.split("\n").filter(Boolean);
+    const last = JSON.parse(page.at(-1));
+    lines.push(...page.slice(0, -1).filter((line) => !lines.length || !line.startsWith('{"format"')));
+    told(lines.length);
+    if (!last.more) return lines;
+    next = { sequence: last.sequence, after: last.after };
+  }
+}
+
+async function exportZone(at) {
+  const said = h("p", { role: "status" }, "The export begins.");
+  const opened = dialog("Export", said, []);
+  try {
+    const lines = await exportLines(at, {}, (number) => replace(said, `${count(number)} lines so far.`));
+    const url = URL.createObjectURL(new Blob([`${lines.join("\n")}\n{"end":true}\n`], { type: "application/jsonl" }));
+    const name = `${at.zone.replace(/[^\w.-]+/g, "_")}.jsonl`;
+    const anchor = h("a", { class: "button first", href: url, download: name }, `Save ${name}`);
+    replace(
+      said,
+      h(
+        "p",
+        null,
+        `${plural(lines.length - 1, "line")}. Assets are listed; \`aquifer zone export\` fetches their contents, too.`,
+      ),
+      anchor,
+    );
+    anchor.focus();
+    opened.closed.then(() => URL.revokeObjectURL(url));
+  } catch (error) {
+    opened.close();
+    note(`${error.message} ${error.remedy ?? ""}`, "bad");
+  }
+}
+
+async function importZone(at) {
+  const file = h("input", { type: "file", accept: ".jsonl,application/jsonl", required: true });
+  const merge = check("Replace records of the same name", false);
+  const said = h("p", { class: "soft", role: "status" });
+  const done = await ask("Import", [field("An export", file), merge.view, said], "Import", async () => {
+    const lines = (await file.files[0].text()).split("\n").filter((line) => line.startsWith('{"record"'));
+    if (!lines.length) throw new CallError(400, "BAD_REQUEST", "The file has no records");
+    let imported = 0;
+    for (let begin = 0; begin < lines.length; begin += LINES) {
+      const text = lines.slice(begin, begin + LINES).join("\n");
+      const answer = await zoneCall("POST", at, at.zone, "import", {
+        text,
+        query: { merge: merge.box.checked || begin > 0 || undefined },
+      });
+      imported += answer.imported ?? 0;
+      replace(said, `${count(Math.min(begin + LINES, lines.length))} of ${count(lines.length)}`);
+    }
+    return { imported };
+  });
+  if (!done) return;
+  note(`${plural(done.imported ?? 0, "record")} imported.`);
+  show();
+}
+
+async function restoreZone(at) {
+  const date = input({ type: "datetime-local", step: "0.001", required: true });
+  const preview = h("div", { "aria-live": "polite" });
+  const moment = () => new Date(`${date.value}Z`).toISOString();
+  const look = button("See what will change", async () => {
+    if (!date.reportValidity()) return;
+    replace(preview, h("p", { class: "soft" }, "Comparing…"));
+    try {
+      replace(preview, previewView(await difference(at, moment())));
+    } catch (error) {
+      replace(preview, h("p", { class: "trouble", role: "alert" }, error.message));
+    }
+  });
+  const done = await ask(
+    "Restore to a date",
+    [field("Date", date, "UTC"), h("div", null, look), preview],
+    "Restore",
+    async () => {
+      let body = { date: moment() };
+      let changed = 0;
+      for (;;) {
+        const answer = await zoneCall("POST", at, at.zone, "restore", { json: body });
+        changed += (answer.restored ?? 0) + (answer.deleted ?? 0);
+        if (!answer.moreComing) return { changed };
+        body = { sequence: answer.sequence, through: answer.through, after: answer.after };
+      }
+    },
+    { wide: true },
+  );
+  if (!done) return;
+  note(`${plural(done.changed ?? 0, "record")} brought back. Devices import the change like any other.`);
+  show();
+}
+
+/** Compares the zone with what it was, record by record. */
+async function difference(at, date) {
+  const [now, then] = await Promise.all([exportLines(at), exportLines(at, { date })]);
+  const read = (lines) =>
+    new Map(
+      lines
+        .map((line) => JSON.parse(line).record)
+        .filter(Boolean)
+        .map((record) => [record.recordName, record]),
+    );
+  const [current, past] = [read(now), read(then)];
+  const rows = [];
+  for (const name of new Set([...current.keys(), ...past.keys()])) {
+    const before = current.get(name)?.fields ?? {};
+    const after = past.get(name)?.fields ?? {};
+    if (JSON.stringify(before) === JSON.stringify(after) && current.has(name) === past.has(name)) continue;
+    rows.push({
+      name,
+      before,
+      after,
+      kind: !past.has(name) ? "will be deleted" : current.has(name) ? "will change" : "comes back",
+    });
+  }
+  return rows;
+}
+
+function previewView(rows) {
+  if (!rows.length) return h("p", { class: "hint" }, "Nothing changes: the zone is as it was.");
+  return h(
+    "div",
+    { class: "stack" },
+    h("b", null, `${plural(rows.length, "record")} will change.`),
+    rows.slice(0, SHOWN).map(({ name, before, after, kind }) => {
+      const values = Object.fromEntries(
+        Object.keys({ ...before, ...after })
+          .filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]))
+          .map((key) => [key, after[key] ?? null]),
+      );
+      return h("div", null, h("code", null, name), ` ${kind}`, differenceView(before, values));
+    }),
+    rows.length > SHOWN && h("p", { class: "soft" }, `and ${count(rows.length - SHOWN)} more`),
+  );
+}
+
+async function purgeZone(at) {
+  const done = await confirm(
+    `Purge ${at.zone}?`,
+    "The zone and its records are deleted on the server. Devices learn that the user deleted the zone, and " +
+      "delete its objects unless their app chose otherwise.",
+    "Purge the zone",
+    () => zoneCall("POST", at, at.zone, "end", { json: { reason: "purged" } }),
+  );
+  if (!done) return;
+  note("The zone is purged.");
+  go("data", [at.container, at.environment, at.owner]);
+}

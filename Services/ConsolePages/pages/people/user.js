@@ -1,0 +1,128 @@
+// One user: what they hold, their quota, their credentials, and the end of their account.
+
+import { get, post } from "../../core/api.js";
+import { h, replace } from "../../core/dom.js";
+import { bytes, count, plural } from "../../core/format.js";
+import { link } from "../../core/router.js";
+import { badge, button, card, empty, facts, head, loading, place, table } from "../../parts/parts.js";
+import { sessionTable } from "./sessions.js";
+import { act, disable, edit, newToken, remove, setPassword, setQuota } from "./user-changes.js";
+
+export function showUser(outlet, name, signal) {
+  const content = place();
+  replace(outlet, content);
+  loading(
+    content,
+    async () => {
+      const user = await get(["users", name], undefined, { signal });
+      const { sessions = [] } = await get("sessions", { user: user.userRecordName }, { signal });
+      return { user, sessions };
+    },
+    ({ user, sessions }) => view(user, sessions),
+    signal,
+  );
+}
+
+function view(user, sessions) {
+  const person = [user.givenName, user.familyName].filter(Boolean).join(" ");
+  const toggle = user.disabled
+    ? button("Enable", () => act(post(["users", user.name, "enable"]), "The user's tokens are accepted again."))
+    : button("Disable", () => disable(user), { kind: "danger" });
+  return [
+    head(user.name, person || user.userRecordName, {
+      trail: [["Users", link("people")]],
+      actions: [
+        button("New token", () => newToken(user)),
+        button("Edit", () => edit(user)),
+        button("Password", () => setPassword(user)),
+        toggle,
+        button("Delete", () => remove(user), { kind: "danger" }),
+      ],
+    }),
+    h(
+      "div",
+      { class: "stack" },
+      h(
+        "div",
+        { class: "halves" },
+        card(
+          "Account",
+          facts([
+            ["State", user.disabled ? badge("disabled", "bad") : badge("active", "good")],
+            ["Record name", h("code", null, user.userRecordName)],
+            ["E-mail", user.email],
+            ["Telephone", user.phone],
+            ["Found by others", user.discoverable ? "yes" : "no"],
+            ["Password", user.password ? "set" : "none"],
+            ["Tokens", count(user.tokens ?? 0)],
+            ["Sessions", count(user.sessions ?? 0)],
+            ["Server keys", count(user.keys ?? 0)],
+          ]),
+        ),
+        card(
+          "What they hold",
+          h(
+            "div",
+            { class: "stack" },
+            facts([
+              ["In all", `${plural(user.records ?? 0, "record")}, ${bytes(user.bytes ?? 0)}`],
+              ["Quota of each database", quotaText(user.quota)],
+              ["Shares", count(user.shares ?? 0)],
+              ["Shared with them", count(user.sharedWith ?? 0)],
+            ]),
+            h(
+              "div",
+              null,
+              button("Change the quota", () => setQuota(user)),
+            ),
+          ),
+        ),
+      ),
+      h(
+        "section",
+        { class: "card bare" },
+        h("header", null, h("h2", null, "Databases")),
+        user.holds?.length
+          ? table(
+              "Databases",
+              [
+                [
+                  "Container",
+                  (row) =>
+                    h(
+                      "a",
+                      { href: link("data", [row.container, row.environment, user.userRecordName]) },
+                      row.container,
+                    ),
+                ],
+                ["Environment", (row) => row.environment],
+                ["Records", (row) => count(row.records), { right: true }],
+                ["Zones", (row) => count(row.zones), { right: true }],
+                ["Size", (row) => bytes(row.bytes), { right: true }],
+              ],
+              user.holds,
+            )
+          : empty("No data yet"),
+      ),
+      user.memberships?.length > 0 &&
+        h(
+          "section",
+          { class: "card bare" },
+          h("header", null, h("h2", null, "Zones of others")),
+          table(
+            "Zones of others",
+            [
+              ["Zone", (row) => row.zone],
+              ["Owner", (row) => h("code", null, row.owner)],
+              ["Container", (row) => row.container],
+            ],
+            user.memberships,
+          ),
+        ),
+      h("section", { class: "card bare" }, h("header", null, h("h2", null, "Sessions")), sessionTable(sessions)),
+    ),
+  ];
+}
+
+const quotaText = (quota) =>
+  quota === null || quota === undefined ? "the workers' own" : quota === 0 ? "no limit" : bytes(quota);

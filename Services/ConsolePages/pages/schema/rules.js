@@ -1,0 +1,106 @@
+// What must be unique, and the duplicates that are there.
+
+import { call, get } from "../../core/api.js";
+import { h, replace } from "../../core/dom.js";
+import { brief } from "../../core/format.js";
+import { link } from "../../core/router.js";
+import { button, card, empty, field, loading, place, table } from "../../parts/parts.js";
+import { ask, note } from "../../parts/dialogs.js";
+import { pagedArray } from "../../parts/pager.js";
+import { silentHint } from "../data/data.js";
+
+export function showRules(content, { container, environment }, _query, signal) {
+  const list = place();
+  const found = place();
+  const target = ["rules", container, environment];
+  const fill = () =>
+    loading(
+      list,
+      () => get(target, undefined, { signal }),
+      (rules) => [
+        rulesView(rules),
+        h(
+          "div",
+          null,
+          button("Change the rules", () => edit(target, rules, fill)),
+        ),
+      ],
+      signal,
+    );
+  replace(
+    content,
+    h(
+      "div",
+      { class: "stack" },
+      card("Rules", h("div", { class: "stack" }, list)),
+      h("section", { class: "card bare" }, h("header", null, h("h2", null, "Duplicates")), found),
+    ),
+  );
+  fill();
+  loading(
+    found,
+    () => get("duplicates", { container }, { signal }),
+    ({ duplicates = [], silent }) => [
+      silentHint(silent),
+      pagedArray(() => duplicates.filter((row) => row.environment === environment), duplicateTable, signal).view,
+    ],
+    signal,
+  );
+}
+
+function rulesView({ unique = [] }) {
+  if (!unique.length) return empty("No rules", "Every object may have the values of another one.");
+  return table(
+    "Rules",
+    [
+      ["Entity", (row) => h("b", null, row.entity)],
+      ["Unique together", (row) => (row.attributes ?? []).join(", ")],
+      ["Within", (row) => row.scope ?? "zone"],
+      ["Policy", (row) => row.policy ?? ""],
+    ],
+    unique,
+  );
+}
+
+function duplicateTable(rows) {
+  if (!rows.length) return empty("No duplicates");
+  return table(
+    "Duplicates",
+    [
+      ["Entity", (row) => row.entity ?? ""],
+      [
+        "Zone",
+        (row) =>
+          h(
+            "a",
+            { href: link("data", [row.container, row.environment, row.owner, row.zone ?? "_defaultZone"]) },
+            row.zone ?? "",
+          ),
+      ],
+      ["Owner", (row) => brief(row.owner, 18)],
+      ["What they share", (row) => h("code", null, JSON.stringify(row.values ?? row.attributes ?? row.objects ?? ""))],
+    ],
+    rows,
+  );
+}
+
+async function edit(target, rules, done) {
+  const text = h("textarea", { rows: 14, value: JSON.stringify(rules, null, 2), spellcheck: "false" });
+  const saved = await ask(
+    "Rules of uniqueness",
+    field(
+      "Rules as JSON",
+      text,
+      "The server checks them first, and changes nothing if one of them does not fit the model.",
+    ),
+    "Save",
+    async () => {
+      await call("PUT", target, { text: text.value, query: { dryRun: true } });
+      return call("PUT", target, { text: text.value });
+    },
+    { wide: true },
+  );
+  if (!saved) return;
+  note("The rules are saved.");
+  done();
+}

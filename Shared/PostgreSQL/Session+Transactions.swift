@@ -1,0 +1,79 @@
+// Transactions and savepoints of a session. All but the end of a transaction cost no round trip.
+
+extension Session {
+  public enum Isolation: Sendable {
+    /// Sees what is committed when each command begins. For a writer that holds locks.
+    case readCommitted
+    /// Sees one state, as of its first command, and writes nothing.
+    case snapshot
+  }
+
+  /// Begins a transaction with the next command. It must be ended before another one begins.
+  public func begin(_ isolation: Isolation = .readCommitted) throws(PostgreSQLError) {
+    precondition(!isInTransaction, "a transaction is open")
+    let command = isolation == .snapshot ? Self.beginSnapshot : Self.begin
+    try send(command, [], as: .control(command.name))
+    began()
+  }
+
+  /// Commits what was sent since `begin`, in one round trip with the queued commands.
+  /// - Throws: `unknownOutcome` when the answer was lost or a standby has not confirmed, and the failure of a queued
+  ///   command. If the session is still open then, the transaction is, too: roll back.
+  public func commit() throws(PostgreSQLError) {
+    try send(Self.commit, [], as: .commit)
+    try finish()
+    ended()
+  }
+
+  /// Undoes the transaction, and forgets the queued commands' failures. Does nothing outside of one.
+  public func rollback() {
+    guard isInTransaction else { return }
+    do throws(PostgreSQLError) {
+      // The end of the stretch makes the server take the next command even after a failure.
+      try endStretch()
+      try send(Self.rollback, [], as: .control(Self.rollback.name))
+      try finish()
+    } catch {
+      // Dropped because the failure is one of the undone commands', or has closed the session.
+    }
+    ended()
+  }
+
+  /// Runs `body` in a transaction. Commits when it returns, rolls back when it or the commit throws.
+  public func transaction<Value>(_ isolation: Isolation = .readCommitted, _ body: () throws -> Value) throws -> Value {
+    try begin(isolation)
+    do {
+      let value = try body()
+      try commit()
+      return value
+    } catch {
+      rollback()
+      throw error
+    }
+  }
+
+  /// Savepoints nest: the other two act on the innermost open one.
+  public func openSavepoint() throws(PostgreSQLError) {
+    try control("SAVEPOINT s\(savepointDepth)")
+    savepointDepth += 1
+  }
+
+  /// Closes the savepoint and keeps the writes since it was opened.
+  public func releaseSavepoint() throws(PostgreSQLError) {
+    savepointDepth = max(savepointDepth - 1, 0)
+    try control("RELEASE s\(savepointDepth)")
+  }
+
+  /// Undoes the writes since the savepoint was opened, after a failed command as well. The savepoint stays open.
+  public func rollbackToSavepoint() throws(PostgreSQLError) {
+    try control("ROLLBACK TO s\(max(savepointDepth - 1, 0))")
+  }
+
+  private func control(_ text: String) throws(PostgreSQLError) { try send(Command(text, text), [], as: .control(text)) }
+
+  private static let begin = Command("BEGIN", "BEGIN ISOLATION LEVEL READ COMMITTED")
+  private static let beginSnapshot = Command(
+    "BEGIN snapshot", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+  private static let commit = Command("COMMIT", "COMMIT")
+  private static let rollback = Command("ROLLBACK", "ROLLBACK")
+}

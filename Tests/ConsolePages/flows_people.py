@@ -1,0 +1,85 @@
+"""People: users from their creation to their end, shares, credentials, roles, and the audit."""
+
+from population import CONTAINER
+
+
+def play(flows):
+    user(flows)
+    shares(flows)
+    credentials(flows)
+
+
+def user(flows):
+    page = flows.page
+    with flows.step("a user is made, gets a quota, is disabled and deleted"):
+        page.click("People", "nav a")
+        page.sees("ada", "grace@example.org")
+        page.click("New user")
+        page.fill("Name", "linus")
+        page.fill("Given name", "Linus")
+        page.click("Create", "dialog button")
+        page.sees("It is shown this once.")
+        page.click("Done")
+        page.sees("What they hold", "the workers' own")
+        page.click("Change the quota")
+        page.choose("Quota", "a limit")
+        page.fill("MB for each database", "250")
+        page.click("Save", "dialog button")
+        page.sees("The quota is saved.", "250 MB")
+        page.click("Disable")
+        page.click("Disable", "dialog footer button")
+        page.sees("The user is disabled.", "disabled", "Enable")
+        page.click("Delete")
+        page.fill("Type linus to go on", "linus")
+        page.click("Delete the user")
+        page.sees("The user is being removed.", "ada")
+    with flows.step("a user whose name is taken is refused, and what was typed stays"):
+        page.click("New user")
+        page.fill("Name", "ada")
+        page.fill("Given name", "Another")
+        page.click("Create", "dialog button")
+        page.sees("The user 'ada' exists already", "Nothing was changed", "Another")
+        page.click("Cancel")
+
+
+def shares(flows):
+    page = flows.page
+    with flows.step("a share shows its people, and ends"):
+        page.open("#/people/shares")
+        page.sees("Ferry trip", "reads")
+        page.click("Participants of Ferry trip")
+        page.sees("owner")
+        page.click("Close")
+        page.click("Stop sharing Ferry trip")
+        page.sees("Everybody else loses access")
+        page.click("Stop sharing", "dialog footer button")
+        page.sees("The share has ended.", "Nothing is shared")
+
+
+def credentials(flows):
+    page = flows.page
+    with flows.step("an API token is made for an origin and revoked"):
+        page.open("#/people/tokens")
+        page.sees("https://photos.example.org", "No server keys")
+        page.click("New token")
+        page.fill("Origins", "https://trips.example.org")
+        page.click("Create", "dialog button")
+        page.sees("It is shown this once.")
+        page.click("Done")
+        page.sees("https://trips.example.org")
+        page.run(
+            "const row = [...document.querySelectorAll('tr')].find(each => each.innerText.includes('trips'));"
+            "row.querySelector('button').click()"
+        )
+        page.click("Revoke", "dialog footer button")
+        page.sees("It is revoked.")
+        page.sees_no("https://trips.example.org")
+    with flows.step("a role is given, and the audit says who did what"):
+        page.open("#/people/roles")
+        page.click("Give a role")
+        page.fill("User", "grace")
+        page.choose("Role", "developer of the container")
+        page.click("Give", "dialog button")
+        page.sees("The role is given.", "grace", CONTAINER)
+        page.open("#/people/audit")
+        page.sees("POST", "roles", "DELETE", "operator")

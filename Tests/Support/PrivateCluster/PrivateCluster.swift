@@ -1,0 +1,120 @@
+// A PostgreSQL cluster of a test's own, from Debian's packages: made, broken and removed with the test's process.
+
+import CuttingProxy
+import Foundation
+import Synchronization
+
+/// A cluster in a temporary folder, on a Unix socket and a port of 127.0.0.1, with TLS. A shell keeps it: the shell
+/// ends the server and removes the folder once this process is gone, however it ended.
+public final class PrivateCluster: Sendable {
+  public struct Failure: Error {
+    let reason: String
+  }
+
+  /// The cluster of the tests that leave servers alive. Each works in a schema of its own.
+  public static let shared = Result { try PrivateCluster() }
+
+  public let port: UInt16
+  public let folder: String
+  private let shell: Mutex<Shell>
+
+  /// libpq's connection string over the Unix socket.
+  public var address: String { "host=\(folder) port=\(port) user=aquifer dbname=postgres" }
+  /// libpq's connection string over TCP.
+  public var networkAddress: String { Self.networkAddress(port: port) }
+  /// The certificate of the server, for `localhost`, which also signs itself.
+  public var certificate: String { "\(folder)/data/server.crt" }
+
+  public static func networkAddress(port: UInt16) -> String {
+    "host=127.0.0.1 port=\(port) user=aquifer dbname=postgres"
+  }
+
+  /// Makes the cluster and starts it.
+  public init() throws {
+    let (descriptor, port) = try CuttingProxy.listen()
+    close(descriptor)
+    self.port = port
+    folder = FileManager.default.temporaryDirectory.path + "/aquifer-cluster-\(port)-\(getpid())"
+    shell = Mutex(try Shell(arguments: [folder, "\(port)"]))
+    try start()
+  }
+
+  /// Starts the server, and waits until it accepts sessions.
+  public func start() throws { try shell.withLock { try $0.ask("start") } }
+
+  /// Kills all processes of the server, as the loss of its machine does.
+  public func kill() throws { try shell.withLock { try $0.ask("kill") } }
+}
+
+/// The shell that keeps a cluster. It reads a word a line, and answers each with a line.
+private struct Shell: Sendable {
+  /// The shell's standard input and output.
+  private let socket: FileHandle
+
+  /// Arguments: the folder and the port. PostgreSQL refuses to run as root.
+  private static let script = """
+    trap '' INT TERM HUP
+    folder=$1 port=$2 as=
+    PATH=$(pg_config --bindir):$PATH
+    mkdir -m 755 "$folder"
+    if [ "$(id -u)" = 0 ]; then
+      as='setpriv --reuid=postgres --regid=postgres --clear-groups'
+      chown postgres "$folder"
+    fi
+    log=$folder/log
+    options="-p $port -k $folder -c listen_addresses=127.0.0.1 -c ssl=on -c fsync=off -c shared_buffers=16MB"
+    # Tests that wait for a standby say so themselves.
+    options="$options -c synchronous_standby_names=absent -c synchronous_commit=local -c deadlock_timeout=50ms"
+    make() {
+      $as initdb --no-sync -A trust -U aquifer -E UTF8 --locale=C -D "$folder/data" &&
+        $as openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \\
+          -addext subjectAltName=IP:127.0.0.1 -keyout "$folder/data/server.key" -out "$folder/data/server.crt"
+    }
+    start() { $as pg_ctl -D "$folder/data" -o "$options" -l "$log" -w start; }
+    cd "$folder"
+    while read -r word; do
+      case $word in
+        start) { [ -d data ] || make; } >>setup 2>&1 && start >>setup 2>&1 ;;
+        kill)
+          processes=$(head -1 data/postmaster.pid)
+          kill -STOP "$processes"
+          for file in /proc/[0-9]*/stat; do
+            read -r process name state parent rest <"$file" || continue
+            [ "$parent" != "${processes%% *}" ] || processes="$processes $process"
+          done 2>/dev/null
+          # A dead process whose parent has not noticed would keep the next server from starting.
+          kill -9 $processes && rm data/postmaster.pid ".s.PGSQL.$port.lock" ;;
+      esac && echo done || { tail -n 5 setup "$log" 2>/dev/null | tr '\\n' ' '; echo; }
+    done
+    $as pg_ctl -D "$folder/data" -m immediate -w stop >>setup 2>&1
+    cd / && rm -rf "$folder"
+    """
+
+  init(arguments: [String]) throws {
+    var ends: [Int32] = [0, 0]
+    // No other child may inherit this end: the shell must see it close.
+    let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
+    guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw PrivateCluster.Failure(reason: "no socket") }
+    socket = FileHandle(fileDescriptor: ends[0], closeOnDealloc: true)
+    defer { close(ends[1]) }
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 0)
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
+    var words = (["sh", "-c", Self.script, "sh"] + arguments).map { strdup($0) } + [nil]
+    defer { for word in words { free(word) } }
+    var child = pid_t()
+    guard posix_spawn(&child, "/bin/sh", &actions, nil, &words, environ) == 0 else {
+      throw PrivateCluster.Failure(reason: "no shell")
+    }
+  }
+
+  func ask(_ word: String) throws {
+    try socket.write(contentsOf: Data("\(word)\n".utf8))
+    var line: [UInt8] = []
+    while let byte = try socket.read(upToCount: 1)?.first, byte != UInt8(ascii: "\n") { line.append(byte) }
+    let answer = String(decoding: line, as: UTF8.self)
+    guard answer == "done" else { throw PrivateCluster.Failure(reason: "\(word): \(answer)") }
+  }
+}
