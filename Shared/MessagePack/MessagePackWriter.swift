@@ -20,16 +20,8 @@ public struct MessagePackWriter: Sendable {
   public mutating func string(_ value: String) {
     var value = value
     value.withUTF8 { utf8 in
-      // Header and text in one step: most texts are short, and each step checks the array's room.
-      bytes.append(addingCapacity: Int(CMP_LONGEST) + utf8.count) { (span: inout OutputSpan<UInt8>) in
-        span.withUnsafeMutableBufferPointer { buffer, count in
-          guard let base = buffer.baseAddress else { return }
-          count += cmp_string_header(base + count, Self.checked(utf8.count))
-          guard let text = utf8.baseAddress else { return }
-          (base + count).update(from: text, count: utf8.count)
-          count += utf8.count
-        }
-      }
+      put { cmp_string_header($0, Self.checked(utf8.count)) }
+      bytes.append(contentsOf: utf8)
     }
   }
 

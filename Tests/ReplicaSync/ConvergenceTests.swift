@@ -7,8 +7,8 @@ import ReplicaSync
 import Synchronization
 import Testing
 
-/// Random edits of several devices. Names are never used again: the server does not say whether what points to a
-/// deleted object points to another one that gets its name.
+/// Random edits of several devices, with few names: they are used again after deletions, and by several devices at
+/// once.
 private final class Story: Sendable {
   let chance: Chance
   /// Names that saves inserted which were acknowledged. Nobody edits or deletes them.
@@ -22,7 +22,8 @@ private final class Story: Sendable {
     let receipt = chance.number(4) == 0 ? "t-\(chance.number(1_000_000_000))" : nil
     try await replica.save { [self] edit in
       if let receipt { edit.insert("Tag", receipt, ["name": .string("receipt")]) }
-      for _ in 0...chance.number(2) { step(&edit) }
+      var deleted: Set<String> = []
+      for _ in 0...chance.number(2) { step(&edit, &deleted) }
     }
     if let receipt { _ = receipts.withLock { $0.insert(receipt) } }
   }
@@ -37,13 +38,16 @@ private final class Story: Sendable {
     edit.names(entity).filter { !$0.hasPrefix("t-") }
   }
 
-  private func step(_ edit: inout any JournalEdit) {
+  /// - Parameter deleted: by this save, which can't use their names again.
+  private func step(_ edit: inout any JournalEdit, _ deleted: inout Set<String>) {
     let entity = chance.pick(["Post", "Cover", "Remark", "Tag"])
     let attribute = Self.attributes[entity] ?? ""
     let value = AttributeValue.string("v\(chance.number(1_000_000))")
     let present = Self.names(entity, edit)
     if present.count < 2 + chance.number(3) {
-      return edit.insert(entity, "\(entity.prefix(1).lowercased())\(chance.number(1_000_000_000))", [attribute: value])
+      let name = "\(entity.prefix(1).lowercased())\(chance.number(8))"
+      if !present.contains(name), !deleted.contains(name) { edit.insert(entity, name, [attribute: value]) }
+      return
     }
     let name = chance.pick(present)
     func other(_ entity: String) -> String? {
@@ -53,7 +57,9 @@ private final class Story: Sendable {
     switch chance.number(8) {
     case 0, 1: edit.set(attribute, of: name, value)
     case 2: if entity == "Post" { edit.set("score", of: name, .integer(Int64(chance.number(100)))) }
-    case 3: edit.delete(name)
+    case 3:
+      edit.delete(name)
+      deleted.insert(name)
     case 4: if entity == "Post" { edit.point("cover", of: name, to: other("Cover")) }
     case 5: if entity == "Remark" { edit.point("post", of: name, to: other("Post")) }
     default: if entity == "Post", let tag = other("Tag") { edit.pair(name, tag, isMade: chance.number(3) > 0) }

@@ -13,7 +13,12 @@ import Testing
     return try await Device(user, scope: scope, replica: replica, lease: 3600)
   }
 
-  private func sharing(_ device: Device) -> Sharing { Sharing(device.loop, surroundings: .quick) }
+  /// Half a minute of the test's hurried clock.
+  private static let syncLimit = Duration.seconds(3000)
+
+  private func sharing(_ device: Device) -> Sharing {
+    Sharing(device.loop, surroundings: .quick, syncLimit: Self.syncLimit)
+  }
 
   @Test func `three people share a post, edit it offline, and one is shut out`() async throws {
     try await Server.run { server in
@@ -127,7 +132,7 @@ import Testing
           try await mirroring.add(replicas[replicas.count - 1].replica, scope: scope, options: MirrorOptions()))
       }
       try await mirroring.start()
-      _ = try await Sharing(loops[1], surroundings: .quick).accept([share.url])
+      _ = try await Sharing(loops[1], surroundings: .quick, syncLimit: Self.syncLimit).accept([share.url])
       let tablet = try await device(ida)
       try await tablet.sync()
       for number in 0..<3 {

@@ -8,16 +8,18 @@ import FoundationEssentials
 package struct Sharing: Sendable {
   private let loop: SyncLoop
   private let surroundings: Surroundings
+  private let syncLimit: Duration
 
   private var plane: ObjectPlane { loop.plane }
   private var store: any MirroredStore { loop.store }
 
   private static let attemptLimit = 5
-  private static let syncTimeout = Duration.seconds(30)
 
-  package init(_ loop: SyncLoop, surroundings: Surroundings = .system) {
+  /// - Parameter syncLimit: of the export before a call, and of the import after it.
+  package init(_ loop: SyncLoop, surroundings: Surroundings = .system, syncLimit: Duration = .seconds(30)) {
     self.loop = loop
     self.surroundings = surroundings
+    self.syncLimit = syncLimit
   }
 
   // MARK: Shares
@@ -27,7 +29,7 @@ package struct Sharing: Sendable {
   package func share(
     _ objectIDs: [String], to share: Share?, title: String?, publicPermission: ParticipantPermission
   ) async throws(StoreError) -> (share: Share, moved: [String]) {
-    try await loop.syncNow(timeout: Self.syncTimeout)
+    try await loop.syncNow(timeout: syncLimit)
     let request = ShareRequest(
       objectIDs: objectIDs, to: share.map { ZoneID($0.zone) }, title: title,
       publicPermission: publicPermission.rawValue)
@@ -35,7 +37,7 @@ package struct Sharing: Sendable {
     let identifier = surroundings.makeUUID()
     let answer = try await attempt { () throws(SyncFailure) in try await plane.share(request, requestID: identifier) }
     try await keep(answer.share)
-    try await loop.syncNow(timeout: Self.syncTimeout)
+    try await loop.syncNow(timeout: syncLimit)
     return (Share(answer.share, server: plane.account.server), answer.moved)
   }
 
@@ -43,11 +45,11 @@ package struct Sharing: Sendable {
   /// - Throws: the error of the first that can't be joined; the others are joined.
   package func accept(_ urls: [String]) async throws(StoreError) -> [Share] {
     // The store may not be set up yet.
-    try await loop.syncNow(timeout: Self.syncTimeout)
+    try await loop.syncNow(timeout: syncLimit)
     let request = AcceptRequest(shortGUIDs: urls.map { String($0.split(separator: "/").last ?? "") })
     let plane = await loop.leasedPlane
     let answer = try await attempt { () throws(SyncFailure) in try await plane.accept(request) }
-    try await loop.syncNow(timeout: Self.syncTimeout)
+    try await loop.syncNow(timeout: syncLimit)
     for result in answer.results {
       guard let code = result.serverErrorCode else { continue }
       throw StoreError.server(ckErrorCode: 11, cocoaErrorCode: nil, reason: result.reason ?? code, requestID: "")
@@ -133,23 +135,23 @@ package struct Sharing: Sendable {
 
   /// Leaves as a participant, ends as the owner. Imports what that changes.
   package func purge(_ zone: Zone, keepCopy: Bool) async throws(StoreError) {
-    try await loop.syncNow(timeout: Self.syncTimeout)
+    try await loop.syncNow(timeout: syncLimit)
     let plane = await loop.leasedPlane
     let request = PurgeRequest(zoneID: ZoneID(zone), keepCopy: keepCopy)
     let identifier = surroundings.makeUUID()
     _ = try await attempt { () throws(SyncFailure) in try await plane.purge(request, requestID: identifier) }
-    try await loop.syncNow(timeout: Self.syncTimeout)
+    try await loop.syncNow(timeout: syncLimit)
   }
 
   /// - Parameter zone: nil: the store's default zone.
   /// - Returns: the names of the objects that moved.
   package func move(_ objectIDs: [String], to zone: Zone?) async throws(StoreError) -> [String] {
-    try await loop.syncNow(timeout: Self.syncTimeout)
+    try await loop.syncNow(timeout: syncLimit)
     let plane = await loop.leasedPlane
     let request = MoveRequest(objectIDs: objectIDs, to: zone.map { ZoneID($0) })
     let identifier = surroundings.makeUUID()
     let answer = try await attempt { () throws(SyncFailure) in try await plane.move(request, requestID: identifier) }
-    try await loop.syncNow(timeout: Self.syncTimeout)
+    try await loop.syncNow(timeout: syncLimit)
     return answer.moved
   }
 

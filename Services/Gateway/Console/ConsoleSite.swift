@@ -55,7 +55,8 @@ struct ConsoleSite: Sendable {
   /// - Throws: `ExitError` for a folder that can't be read, has no `index.html` or is too large.
   init(folder: String) async throws(ExitError) {
     var contents: [String: [UInt8]] = [:]
-    try Self.read(folder, "", &contents, depth: 0)
+    var byteCount = 0
+    try Self.read(folder, "", &contents, &byteCount, depth: 0)
     guard contents[Self.entry] != nil else {
       throw ExitError(.configuration, "--console: the folder '\(folder)' has no \(Self.entry).")
     }
@@ -102,9 +103,10 @@ struct ConsoleSite: Sendable {
     }
   }
 
-  private static func read(_ folder: String, _ prefix: String, _ contents: inout [String: [UInt8]], depth: Int)
-    throws(ExitError)
-  {
+  /// - Parameter byteCount: of all contents so far.
+  private static func read(
+    _ folder: String, _ prefix: String, _ contents: inout [String: [UInt8]], _ byteCount: inout Int, depth: Int
+  ) throws(ExitError) {
     guard depth < depthLimit, let directory = opendir(folder) else {
       throw ExitError(.configuration, "--console: the folder '\(folder)' can't be read.")
     }
@@ -118,11 +120,13 @@ struct ConsoleSite: Sendable {
         throw ExitError(.configuration, "--console: '\(path)' can't be read.")
       }
       if status.st_mode & S_IFMT == S_IFDIR {
-        try read(path, prefix + name + "/", &contents, depth: depth + 1)
+        try read(path, prefix + name + "/", &contents, &byteCount, depth: depth + 1)
         continue
       }
-      contents[prefix + name] = try content(of: path)
-      guard contents.count <= fileLimit, contents.values.reduce(0, { $0 + $1.count }) <= byteLimit else {
+      let content = try content(of: path)
+      contents[prefix + name] = content
+      byteCount += content.count
+      guard contents.count <= fileLimit, byteCount <= byteLimit else {
         throw ExitError(
           .configuration,
           "--console: the folder has more than \(fileLimit) files or \(byteLimit) bytes: is it the console's?")
@@ -139,6 +143,8 @@ struct ConsoleSite: Sendable {
       content += buffer[..<count]
       if content.count > byteLimit { break }
     }
+    // Half a file must not be served as a whole one.
+    guard ferror(file) == 0 else { throw ExitError(.configuration, "--console: '\(path)' can't be read.") }
     return content
   }
 }
