@@ -75,7 +75,7 @@ let layers: [Target] = [
   shared("HTTPClient", ["CCurl"]),
   shared("S3", ["XML", "Crypto"]),
   shared("PostgreSQL", ["CPostgreSQL"]),
-  shared("Assets", ["CLinux", "HTTPClient", "XML", "S3", "Records", "Crypto"]),
+  shared("Assets", ["CLinux", "Queues", "HTTPClient", "XML", "S3", "Records", "Crypto"]),
   shared(
     "RecordStore",
     [
@@ -167,6 +167,7 @@ let testTargets: [Target] = [
   // The seams' implementations in memory.
   support("InMemoryRecordStore", ["RecordStore", "Records", "Indexing", "Sharing", "Crypto"]),
   support("BucketServer", []),
+  support("DistantAssets", ["Assets", "Records", "Crypto"]),
   support("InMemoryServiceBus", ["ServiceBus", "Queues"]),
   // The sanitizer that tests run with, if any.
   .target(
@@ -228,8 +229,8 @@ let testTargets: [Target] = [
   tests(
     "RecordStore",
     [
-      "InMemoryRecordStore", "Sanitizers", "RecordStore", "RecordStoreTool", "FaultyDisk", "Assets", "SQLite",
-      "Records", "Indexing", "Sharing", "History", "Crypto",
+      "InMemoryRecordStore", "DistantAssets", "Sanitizers", "RecordStore", "RecordStoreTool", "FaultyDisk", "Assets",
+      "SQLite", "Records", "Indexing", "Sharing", "History", "Crypto",
       "CSQLite", "CLinux",
     ]),
   tests(
@@ -260,7 +261,8 @@ let testTargets: [Target] = [
   tests(
     "SyncWorker",
     [
-      "InMemoryRecordStore", "InMemoryServiceBus", "Sanitizers", "WorkerHost", "SharedStores", "ZoneActions",
+      "InMemoryRecordStore", "InMemoryServiceBus", "DistantAssets", "Sanitizers", "WorkerHost", "SharedStores",
+      "ZoneActions",
       "ObjectPlane", "RecordPlane", "ZoneCommit", "ServiceKit",
       "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History",
       "ObjectModel", "Sharing", "Indexing",

@@ -28,24 +28,24 @@ public struct AssetFolder: AssetStore {
   public func prepare(_ assets: Set<Asset>, for shard: Int) {}
 
   /// Links uploaded content into the shard's folder. The link is durable once its folder is synced.
-  public func adopt(_ asset: Asset, into shard: Int) throws(AssetError) -> String? {
+  public func adopt(_ asset: Asset, into shard: Int) throws(AssetError) -> Adoption {
     let path = path(of: asset, shard: shard)
     let folder = Folder.parent(of: path)
     // The collector has not removed it yet, or an earlier attempt left it.
     let present = form(of: path, asset)
-    if present == .sealed || present == .plain && !keys.canSeal { return folder }
+    if present == .sealed || present == .plain && !keys.canSeal { return .done(place: folder) }
     try Folder.make(folder)
     for bucket in try buckets().reversed() {
       let source = spoolPath(bucket, Hex.encode(asset.hash))
       guard let form = form(of: source, asset), form == .sealed || present == nil else { continue }
       if present == .plain {
-        if try replace(path, by: source) { return folder }
+        if try replace(path, by: source) { return .done(place: folder) }
         continue
       }
-      if link(source, path) == 0 || errno == EEXIST { return folder }
+      if link(source, path) == 0 || errno == EEXIST { return .done(place: folder) }
       guard errno == ENOENT else { throw Folder.failure("link file", path) }
     }
-    return present == nil ? nil : folder
+    return present == nil ? .missing : .done(place: folder)
   }
 
   /// Replaces a plain file by a sealed upload of the same content.
@@ -87,7 +87,7 @@ public struct AssetFolder: AssetStore {
   /// True when the shard has the file, plain or sealed.
   package func hasFile(of asset: Asset, shard: Int) -> Bool { form(of: path(of: asset, shard: shard), asset) != nil }
 
-  public func canAdopt(_ asset: Asset, into shard: Int) throws(AssetError) -> Bool {
+  public func canAdopt(_ asset: Asset, into shard: Int) throws(AssetError) -> Bool? {
     if hasFile(of: asset, shard: shard) { return true }
     return try spooled(asset) != nil
   }
@@ -119,6 +119,9 @@ public struct AssetFolder: AssetStore {
     try Folder.sync(folder)
     return offered
   }
+
+  /// The writer's thread removes files: that takes no longer than a write.
+  public func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Bool { false }
 
   public func remove(_ hashes: [[UInt8]], from shard: Int) throws(AssetError) {
     var folders: Set<String> = []

@@ -1,7 +1,6 @@
 // The seam of asset contents: the calls that workers and gateways make, whatever keeps the contents.
 
 public import Crypto
-import Dispatch
 public import Records
 
 /// Content-addressed contents, named by the SHA-256 of the content: a spool that takes uploads, and one part a shard
@@ -22,19 +21,17 @@ public protocol AssetStore: Sendable {
 
   // MARK: A shard's contents
 
-  /// Does the slow part of `adopt` for contents that a commit is going to use, so that the writer need not wait. Skips
-  /// contents that are nowhere.
+  /// Does the slow part of `adopt` for contents that a commit is going to use.
   func prepare(_ assets: Set<Asset>, for shard: Int) throws(AssetError)
-  /// Takes uploaded content into the shard's part. Only the shard's holder calls it.
-  /// - Returns: the place to `sync` before the content can be relied on; nil when neither shard nor spool has the
-  ///   content.
+  /// Takes uploaded content into the shard's part. Only the shard's writer calls it, and other saves wait for that, so
+  /// a store on a network uses only what `prepare` has found out.
   /// - Throws: `full`, `io`. The content may exist then without a record that uses it.
-  func adopt(_ asset: Asset, into shard: Int) throws(AssetError) -> String?
+  func adopt(_ asset: Asset, into shard: Int) throws(AssetError) -> Adoption
   /// Makes adopted contents durable.
-  /// - Parameter place: a result of `adopt`.
+  /// - Parameter place: from a result of `adopt`.
   func sync(_ place: String) throws(AssetError)
-  /// True when `adopt` finds the content.
-  func canAdopt(_ asset: Asset, into shard: Int) throws(AssetError) -> Bool
+  /// True when `adopt` finds the content; nil when only `prepare` can tell.
+  func canAdopt(_ asset: Asset, into shard: Int) throws(AssetError) -> Bool?
   /// The assets whose content the shard has with the right length, plain or sealed.
   /// - Parameter assets: ascending by hash, without repetitions; at most 1000.
   func present(_ assets: [Asset], in shard: Int) throws(AssetError) -> Set<Asset>
@@ -42,6 +39,9 @@ public protocol AssetStore: Sendable {
   /// Durable on return.
   /// - Returns: the assets that the shard has.
   func offer(_ assets: [Asset], of shard: Int, until expiry: Int64) throws(AssetError) -> Set<Asset>
+  /// Called on the writer's thread before contents are removed.
+  /// - Returns: true when `remove` is to be called on another thread. No commit adopts the contents until it has ended.
+  func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Bool
   /// Removes contents of a shard durably. Skips missing ones.
   /// - Parameter hashes: 32 bytes each.
   func remove(_ hashes: [[UInt8]], from shard: Int) throws(AssetError)
@@ -78,6 +78,16 @@ public protocol AssetStore: Sendable {
   func sweepSpool(now: Int64) throws(AssetError) -> Int
 }
 
+/// The outcome of taking a content into a shard's part.
+public enum Adoption: Hashable, Sendable {
+  /// The shard has the content, once that place is synced.
+  case done(place: String)
+  /// Neither shard nor spool has the content.
+  case missing
+  /// Only `prepare` can tell.
+  case unprepared
+}
+
 /// A content on its way into the spool, where it appears complete or not at all. Calls block; any thread may make them,
 /// one at a time.
 public protocol SpooledContent: AnyObject, Sendable {
@@ -103,19 +113,4 @@ extension AssetStore {
       throw error
     }
   }
-
-  /// Makes calls on a thread that may block, so that tasks go on meanwhile.
-  public func apart<Value: Sendable>(
-    _ calls: @escaping @Sendable (any AssetStore) throws(AssetError) -> Value
-  ) async throws(AssetError) -> Value {
-    let result: Result<Value, AssetError> = await withCheckedContinuation { continuation in
-      blockingCalls.async {
-        continuation.resume(returning: Result { () throws(AssetError) in try calls(self) })
-      }
-    }
-    return try result.get()
-  }
 }
-
-/// The system bounds its threads, and calls wait for one.
-private let blockingCalls = DispatchQueue(label: "aquifer.assets.apart", attributes: .concurrent)

@@ -41,15 +41,6 @@ public struct S3Upload: Hashable, Sendable {
     self.id = id
   }
 
-  /// The first page of a list of uploads; nil for another document.
-  public static func list(_ node: XMLNode) -> [S3Upload]? {
-    guard node.name == "ListMultipartUploadsResult" else { return nil }
-    return node.children(named: "Upload").compactMap { child in
-      guard let key = child.value("Key"), let id = child.value("UploadId") else { return nil }
-      return S3Upload(key: key, id: id)
-    }
-  }
-
   /// The document that ends an upload.
   /// - Parameter parts: in the order of the content, the first being part 1; the tag and the SHA-256 in base64 of each.
   public static func completion(_ parts: [(tag: String, checksum: String)]) -> [UInt8] {
@@ -76,6 +67,26 @@ public struct S3Upload: Hashable, Sendable {
       default: String(character)
       }
     }.joined()
+  }
+}
+
+/// A page of a list of uploads.
+public struct S3UploadList: Hashable, Sendable {
+  public let uploads: [S3Upload]
+  /// The query that continues the list; nil at its end.
+  public let continuation: [String: String]?
+
+  /// - Returns: nil for another document.
+  public init?(_ node: XMLNode) {
+    guard node.name == "ListMultipartUploadsResult" else { return nil }
+    uploads = node.children(named: "Upload").compactMap { child in
+      guard let key = child.value("Key"), let id = child.value("UploadId") else { return nil }
+      return S3Upload(key: key, id: id)
+    }
+    var next: [String: String] = [:]
+    next["key-marker"] = node.value("NextKeyMarker")
+    next["upload-id-marker"] = node.value("NextUploadIdMarker")
+    continuation = node.value("IsTruncated") == "true" && !next.isEmpty ? next : nil
   }
 }
 

@@ -14,8 +14,8 @@ public struct S3Retry: Hashable, Sendable {
 
   /// For calls that a client waits for.
   public static let patient = S3Retry(attemptCount: 4, attemptTime: .seconds(20))
-  /// For calls that other saves wait for.
-  public static let brief = S3Retry(attemptCount: 1, attemptTime: .seconds(3))
+  /// For requests that a later repetition would spoil.
+  public static let once = S3Retry(attemptCount: 1, attemptTime: .seconds(5))
 
   private static let longestPause = Duration.seconds(5)
   private static let firstPause = Duration.milliseconds(100)

@@ -16,7 +16,14 @@ public enum AssetPlace: Sendable {
   /// - Parameter help: says what the process does with the place.
   public static func options(help: String) -> [Option] {
     [
-      Option(name, .assets, help: help),
+      Option(
+        name, .assets,
+        help:
+          """
+          \(help) A bucket is s3://bucket/prefix?endpoint=URL&region=NAME&public=URL: without endpoint it is Amazon's, \
+          and public is the address at which clients fetch plain contents themselves.
+          """
+      ),
       Option(
         credentials, .path, variable: "AQUIFER_ASSETS_CREDENTIALS_FILE",
         help:

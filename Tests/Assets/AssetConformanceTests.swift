@@ -40,6 +40,28 @@ enum AssetEngine: String, CaseIterable, Sendable {
   }
 }
 
+extension AssetStore {
+  /// Takes a content into a shard's part, as a commit does.
+  /// - Returns: the place to sync; nil when neither the shard nor the spool has the content.
+  func take(_ asset: Asset, into shard: Int) throws -> String? {
+    try prepare([asset], for: shard)
+    switch try adopt(asset, into: shard) {
+    case .done(let place): return place
+    case .missing: return nil
+    case .unprepared:
+      Issue.record("the store has prepared nothing")
+      return nil
+    }
+  }
+
+  /// True when `take` finds the content.
+  func finds(_ asset: Asset, into shard: Int) throws -> Bool {
+    try prepare([asset], for: shard)
+    let isThere = try canAdopt(asset, into: shard)
+    return try #require(isThere as Bool?)
+  }
+}
+
 /// The calls of the seam, on every engine.
 struct AssetConformanceTests {
   private static let hour: Int64 = 3600
@@ -68,9 +90,9 @@ struct AssetConformanceTests {
         #expect(asset == Asset(hash: SHA256.hash(content), byteCount: Int64(count)))
         #expect(try store.read(asset, shard: 3) == content, "the spool is read until a commit adopts the content")
         #expect(try store.present([asset], in: 3).isEmpty && store.open(asset.hash, of: 3) == nil)
-        #expect(try store.canAdopt(asset, into: 3))
         try store.prepare([asset, Asset(hash: SHA256.hash([9]), byteCount: 1)], for: 3)
-        for _ in 0..<2 { try store.sync(try #require(try store.adopt(asset, into: 3))) }
+        #expect(try store.finds(asset, into: 3))
+        for _ in 0..<2 { try store.sync(try #require(try store.take(asset, into: 3))) }
         #expect(try store.present([asset], in: 3) == [asset])
         let found = try #require(try store.open(asset.hash, of: 3))
         #expect(found.byteCount == count && found.isSealed == keys.canSeal && found.address == nil)
@@ -81,7 +103,7 @@ struct AssetConformanceTests {
         try found.compareWithName()
         #expect(try store.read(asset, shard: 3) == content)
         #expect(try store.sweepSpool(now: 9 * Self.hour) == 1)
-        #expect(try store.read(asset, shard: 3) == content && store.canAdopt(asset, into: 4) == false)
+        #expect(try store.read(asset, shard: 3) == content && store.finds(asset, into: 4) == false)
       }
     }
   }
@@ -95,13 +117,12 @@ struct AssetConformanceTests {
       for wrong in [
         Asset(hash: asset.hash, byteCount: 4), Asset(hash: SHA256.hash([1, 2]), byteCount: 3),
       ] {
-        try store.prepare([wrong], for: 0)
-        #expect(try store.adopt(wrong, into: 0) == nil && !store.canAdopt(wrong, into: 0))
+        #expect(try store.take(wrong, into: 0) == nil && !store.finds(wrong, into: 0))
         #expect(throws: AssetError.self) { try store.read(wrong, shard: 0) }
       }
       #expect(try store.parts(of: 0).isEmpty && store.hashes(in: 1, of: 0).isEmpty)
       try store.remove([asset.hash], from: 0)
-      #expect(try store.canAdopt(asset, into: 0), "a shard removes nothing from the spool")
+      #expect(try store.finds(asset, into: 0), "a shard removes nothing from the spool")
     }
   }
 
@@ -112,7 +133,7 @@ struct AssetConformanceTests {
       var assets: [Asset] = []
       for number in 0..<12 {
         let asset = try store.put([UInt8(number)], until: 0)
-        for shard in 0...1 { _ = try store.adopt(asset, into: shard) }
+        for shard in 0...1 { _ = try store.take(asset, into: shard) }
         assets.append(asset)
       }
       assets.sort { $0.hash.lexicographicallyPrecedes($1.hash) }
@@ -126,11 +147,12 @@ struct AssetConformanceTests {
       _ = try store.sweepSpool(now: 99 * Self.hour)
       try store.prepare([assets[0]], for: 0)
       for _ in 0..<2 { try store.remove([assets[0].hash, assets[1].hash, SHA256.hash([99])], from: 0) }
-      #expect(try store.adopt(assets[0], into: 0) == nil, "what was prepared is known to be gone")
+      #expect(try [.missing, .unprepared].contains(store.adopt(assets[0], into: 0)), "what was prepared is gone")
+      #expect(try store.take(assets[0], into: 0) == nil)
       #expect(try store.present(assets, in: 0) == Set(assets[2...]) && store.present(assets, in: 1) == Set(assets))
       #expect(try store.offer([assets[0], assets[2]], of: 0, until: 100 * Self.hour) == [assets[2]])
       #expect(try store.offer([assets[0]], of: 1, until: 100 * Self.hour) == [assets[0]])
-      #expect(try store.adopt(assets[0], into: 0) != nil)
+      #expect(try store.take(assets[0], into: 0) != nil)
       #expect(try store.present(assets, in: 0) == Set(assets).subtracting([assets[1]]))
     }
   }
@@ -145,12 +167,12 @@ struct AssetConformanceTests {
       let long = Self.content(S3Parts.partByteCount + 5)
       let unfinished = try store.spool(until: 10 * Self.hour)
       try unfinished.write(long)
-      #expect(try !store.canAdopt(Asset(hash: SHA256.hash(long), byteCount: Int64(long.count)), into: 0))
+      #expect(try !store.finds(Asset(hash: SHA256.hash(long), byteCount: Int64(long.count)), into: 0))
       #expect(try store.sweepSpool(now: 12 * Self.hour - 1) == 0)
       #expect(try store.sweepSpool(now: 12 * Self.hour) == 2)
       #expect(throws: AssetError.self, "the sweep took its parts") { try unfinished.finish() }
       unfinished.discard()
-      #expect(try !store.canAdopt(old, into: 0) && store.canAdopt(young, into: 0))
+      #expect(try !store.finds(old, into: 0) && store.finds(young, into: 0))
     }
   }
 
@@ -161,11 +183,11 @@ struct AssetConformanceTests {
     try engine.run { open in
       let (plain, keys) = (try open(KeyRing()), try Self.newKeys())
       let asset = try plain.put([1, 2, 3], until: 0)
-      _ = try plain.adopt(asset, into: 0)
+      _ = try plain.take(asset, into: 0)
       let sealing = try open(keys)
       #expect(try sealing.read(asset, shard: 0) == [1, 2, 3])
       #expect(try sealing.put([1, 2, 3], until: Self.hour) == asset)
-      #expect(try sealing.adopt(asset, into: 0) != nil)
+      #expect(try sealing.take(asset, into: 0) != nil)
       #expect(try sealing.open(asset.hash, of: 0)?.isSealed == true)
       #expect(try sealing.read(asset, shard: 0) == [1, 2, 3])
       let failure = #expect(throws: AssetError.self) { try plain.read(asset, shard: 0) }
@@ -173,6 +195,30 @@ struct AssetConformanceTests {
         Issue.record("\(String(describing: failure))")
         return
       }
+    }
+  }
+
+  @Test func `a bucket tells a writer only what was prepared, once, and nothing of contents that are being removed`()
+    throws
+  {
+    try AssetEngine.bucket.run { open in
+      let store = try open(KeyRing())
+      let asset = try store.put([1, 2, 3], until: 0)
+      #expect(try store.adopt(asset, into: 0) == .unprepared && store.canAdopt(asset, into: 0) == nil)
+      try store.prepare([asset], for: 0)
+      #expect(try store.canAdopt(asset, into: 0) == true && store.canAdopt(asset, into: 1) == nil)
+      #expect(try store.adopt(asset, into: 0) == .done(place: "shard-0"))
+      #expect(try store.adopt(asset, into: 0) == .unprepared)
+      try store.prepare([asset], for: 0)
+      #expect(store.announceRemoval(of: [asset.hash], from: 0))
+      #expect(try store.adopt(asset, into: 0) == .unprepared)
+      let refusal = #expect(throws: AssetError.self) { try store.prepare([asset], for: 0) }
+      guard case .unavailable = refusal else {
+        Issue.record("\(String(describing: refusal))")
+        return
+      }
+      try store.remove([asset.hash], from: 0)
+      #expect(try store.take(asset, into: 0) == "shard-0", "the spool still has it")
     }
   }
 }

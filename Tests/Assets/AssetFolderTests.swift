@@ -20,10 +20,10 @@ struct AssetFolderTests {
       #expect(asset == Asset(hash: SHA256.hash(content), byteCount: Int64(content.count)))
       let name = Hex.encode(asset.hash)
       #expect(Self.names(assets.directory + "/uploads/7").contains(name))
-      #expect(try assets.canAdopt(asset, into: 3))
+      #expect(try assets.finds(asset, into: 3))
       let path = "\(assets.directory)/shard-3/\(name.prefix(2))/\(name.dropFirst(2))"
       #expect(!FileManager.default.fileExists(atPath: path))
-      for _ in 0..<2 { #expect(try assets.adopt(asset, into: 3) == (path as NSString).deletingLastPathComponent) }
+      for _ in 0..<2 { #expect(try assets.take(asset, into: 3) == (path as NSString).deletingLastPathComponent) }
       #expect(assets.path(of: asset, shard: 3) == path)
       #expect(try assets.read(asset, shard: 3) == content)
     }
@@ -37,8 +37,8 @@ struct AssetFolderTests {
     for wrong in [
       Asset(hash: SHA256.hash([9]), byteCount: 3), Asset(hash: asset.hash, byteCount: 4), Asset(hash: [], byteCount: 3),
     ] {
-      #expect(try assets.adopt(wrong, into: 0) == nil)
-      #expect(try !assets.canAdopt(wrong, into: 0))
+      #expect(try assets.take(wrong, into: 0) == nil)
+      #expect(try !assets.finds(wrong, into: 0))
     }
   }
 
@@ -62,23 +62,23 @@ struct AssetFolderTests {
     let young = try assets.put([3], until: 11 * Self.hour)
     // As after a crash in the middle of an upload.
     #expect(FileManager.default.createFile(atPath: folder.path + "/uploads/10/abc.part", contents: Data([1])))
-    _ = try assets.adopt(used, into: 0)
+    _ = try assets.take(used, into: 0)
     #expect(try assets.sweepSpool(now: 12 * Self.hour - 1) == 0)
     #expect(try assets.sweepSpool(now: 12 * Self.hour) == 3)
     #expect(Self.names(folder.path + "/uploads") == ["11"])
-    #expect(try !assets.canAdopt(old, into: 0))
-    #expect(try assets.canAdopt(young, into: 0))
+    #expect(try !assets.finds(old, into: 0))
+    #expect(try assets.finds(young, into: 0))
     #expect(try assets.read(used, shard: 0) == [2])
     // A second upload of the same content brings it back.
     _ = try assets.put([1], until: 12 * Self.hour)
-    #expect(try assets.canAdopt(old, into: 0))
+    #expect(try assets.finds(old, into: 0))
   }
 
   @Test func `names that are not ours are left alone`() throws {
     let folder = try TemporaryFolder()
     let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put([1], until: 0)
-    _ = try assets.adopt(asset, into: 2)
+    _ = try assets.take(asset, into: 2)
     let place = Int(asset.hash[0])
     try FileManager.default.createDirectory(
       atPath: folder.path + "/uploads/lost+found", withIntermediateDirectories: true)
@@ -95,8 +95,8 @@ struct AssetFolderTests {
     let folder = try TemporaryFolder()
     let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put([1], until: 0)
-    _ = try assets.adopt(asset, into: 0)
-    _ = try assets.adopt(asset, into: 1)
+    _ = try assets.take(asset, into: 0)
+    _ = try assets.take(asset, into: 1)
     for _ in 0..<2 { try assets.remove([asset.hash, SHA256.hash([8])], from: 0) }
     #expect(!FileManager.default.fileExists(atPath: assets.path(of: asset, shard: 0)))
     #expect(try assets.read(asset, shard: 1) == [1])
@@ -114,7 +114,7 @@ struct AssetFolderTests {
     for path in [uploads, shard] { #expect(!Folder.isDurable(path)) }
     _ = try assets.put([2], until: 7 * Self.hour)
     #expect(Folder.isDurable(uploads))
-    #expect(try assets.adopt(asset, into: 3) == shard)
+    #expect(try assets.take(asset, into: 3) == shard)
     #expect(Folder.isDurable(shard))
   }
 
@@ -122,11 +122,11 @@ struct AssetFolderTests {
     let folder = try TemporaryFolder()
     let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put([1], until: 0)
-    _ = try assets.adopt(asset, into: 0)
+    _ = try assets.take(asset, into: 0)
     _ = try assets.sweepSpool(now: 9 * Self.hour)
-    #expect(try !assets.canAdopt(asset, into: 1))
+    #expect(try !assets.finds(asset, into: 1))
     for _ in 0..<2 { #expect(try assets.offer([asset], of: 0, until: 20 * Self.hour) == [asset]) }
-    #expect(try assets.canAdopt(asset, into: 1))
+    #expect(try assets.finds(asset, into: 1))
     #expect(try assets.offer([asset], of: 7, until: 20 * Self.hour).isEmpty)
   }
 
@@ -134,7 +134,7 @@ struct AssetFolderTests {
     let folder = try TemporaryFolder()
     let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put(Array(repeating: 1, count: 10_000), until: 0)
-    _ = try assets.adopt(asset, into: 0)
+    _ = try assets.take(asset, into: 0)
     for wrong in [
       Asset(hash: SHA256.hash([9]), byteCount: 1), Asset(hash: [], byteCount: 0),
       Asset(hash: Array("../../etc".utf8), byteCount: 4),

@@ -37,7 +37,7 @@ import Testing
   private func expectFailure(of content: [UInt8]) throws {
     #expect(throws: AssetError.self) { try store.put(content, until: Self.expiry) }
     let asset = Asset(hash: SHA256.hash(content), byteCount: Int64(content.count))
-    #expect(try !behind.canAdopt(asset, into: 0), "a refused upload is reachable")
+    #expect(try !behind.finds(asset, into: 0), "a refused upload is reachable")
     #expect(try behind.unfinishedUploads().isEmpty, "a refused upload left parts")
   }
 
@@ -54,8 +54,7 @@ import Testing
       // A clock that is wrong stays wrong.
       try await server.set([.init(kind, method, times: kind == .skew ? 99 : 2, value: value)])
       let asset = try store.put(content, until: Self.expiry)
-      try store.prepare([asset], for: 1)
-      #expect(try store.adopt(asset, into: 1) != nil)
+      #expect(try store.take(asset, into: 1) != nil)
       try await server.set([])
       #expect(try behind.read(asset, shard: 1) == content)
       #expect(try behind.unfinishedUploads().count <= 2, "only a lost answer to a beginning leaves one")
@@ -81,6 +80,19 @@ import Testing
     }
   }
 
+  @Test func `the sweep ends all unfinished uploads, however many pages of them there are`() async throws {
+    try await server.set([.init(.page, "GET", match: "uploads=", times: 99, value: 2)])
+    let unfinished = try (0..<5).map { _ in
+      let content = store.spool(until: Self.expiry)
+      try content.write(Self.long)
+      return content
+    }
+    #expect(try store.unfinishedUploads().count == 5)
+    #expect(try store.sweepSpool(now: Self.expiry * 2) == 5)
+    #expect(try behind.unfinishedUploads().isEmpty)
+    for content in unfinished { content.discard() }
+  }
+
   @Test func `a refusal that no repetition mends is not repeated, and says what and where`() async throws {
     try await server.set([.init(.refuse, times: 1, value: 400)])
     let error = #expect(throws: AssetError.self) { try store.put(Self.short, until: Self.expiry) }
@@ -90,7 +102,7 @@ import Testing
 
   @Test func `reading goes on after a connection was cut, and never gives altered bytes`() async throws {
     let asset = try behind.put(Self.long, until: Self.expiry)
-    _ = try behind.adopt(asset, into: 0)
+    _ = try behind.take(asset, into: 0)
     for bytes in [0, 1, 70_000, 1_000_000] {
       try await server.set([.init(.cut, "GET", times: 3, value: bytes)])
       #expect(try store.read(asset, shard: 0) == Self.long)
@@ -105,12 +117,11 @@ import Testing
 
   @Test func `a removal without an answer is not relied on, and is not repeated`() async throws {
     let asset = try behind.put(Self.short, until: Self.expiry)
-    try store.prepare([asset], for: 0)
-    #expect(try store.adopt(asset, into: 0) != nil)
+    #expect(try store.take(asset, into: 0) != nil)
     try await server.set([.init(.lose, "POST", match: "delete")])
     #expect(throws: AssetError.self) { try store.remove([asset.hash], from: 0) }
     #expect(count.value.load(ordering: .relaxed) == 0)
-    #expect(throws: AssetError.self) { try store.adopt(asset, into: 0) }
+    #expect(throws: AssetError.self) { try store.take(asset, into: 0) }
     #expect(try behind.present([asset], in: 0).isEmpty)
   }
 
@@ -129,7 +140,7 @@ import Testing
 
   @Test func `clients fetch plain contents by a URL, and sealed ones not`() async throws {
     let asset = try behind.put(Self.short, until: Self.expiry)
-    _ = try behind.adopt(asset, into: 0)
+    _ = try behind.take(asset, into: 0)
     let open = try AssetEngine.bucket(name, at: server.endpoint, suffix: "&public=\(server.soundEndpoint)")
     let address = try #require(try open.open(asset.hash, of: 0)?.address)
     let answer = try await HTTPClient().send("GET", address, headers: [.init("Range", "bytes=2-6")])
@@ -138,7 +149,7 @@ import Testing
     let sealing = try AssetEngine.bucket(
       name, at: server.endpoint, keys: keys, suffix: "&public=\(server.soundEndpoint)")
     let sealed = try sealing.put([7], until: Self.expiry)
-    _ = try sealing.adopt(sealed, into: 0)
+    _ = try sealing.take(sealed, into: 0)
     #expect(try sealing.open(sealed.hash, of: 0)?.address == nil)
     #expect(try sealing.open(asset.hash, of: 0)?.address != nil)
   }

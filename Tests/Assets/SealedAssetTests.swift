@@ -25,7 +25,7 @@ struct SealedAssetTests {
     #expect(asset == Asset(hash: SHA256.hash(content), byteCount: Int64(content.count)))
     let spooled = folder.path + "/uploads/0/" + Hex.encode(asset.hash)
     #expect(FileManager.default.contents(atPath: spooled)?.range(of: Data("in the open".utf8)) == nil)
-    #expect(try assets.adopt(asset, into: 2) != nil && assets.hasFile(of: asset, shard: 2))
+    #expect(try assets.take(asset, into: 2) != nil && assets.hasFile(of: asset, shard: 2))
     let rotated = AssetFolder(directory: folder.path, keys: both)
     #expect(try rotated.read(asset, shard: 2) == content)
     let file = try #require(try rotated.open(asset.hash, of: 2))
@@ -42,7 +42,7 @@ struct SealedAssetTests {
   @Test func `without its key a file is refused by the key's name, and one that was altered is refused`() throws {
     let assets = AssetFolder(directory: folder.path, keys: first)
     let asset = try assets.put([UInt8](repeating: 1, count: 100_000), until: 1)
-    _ = try assets.adopt(asset, into: 0)
+    _ = try assets.take(asset, into: 0)
     let id = try #require(first.newest)
     let refusal = Self.failure { try AssetFolder(directory: folder.path).read(asset, shard: 0) }
     #expect(refusal.hasPrefix("missingKey") && refusal.contains(id.description), "\(refusal)")
@@ -68,16 +68,16 @@ struct SealedAssetTests {
     let content = Array("in the open".utf8)
     let plain = AssetFolder(directory: folder.path)
     let asset = try plain.put(content, until: 1)
-    _ = try plain.adopt(asset, into: 0)
+    _ = try plain.take(asset, into: 0)
     let sealed = AssetFolder(directory: folder.path, keys: first)
     #expect(try sealed.read(asset, shard: 0) == content)
-    #expect(try sealed.adopt(asset, into: 0) != nil, "there is no sealed one yet")
+    #expect(try sealed.take(asset, into: 0) != nil, "there is no sealed one yet")
     #expect(try sealed.put(content, until: 5000) == asset)
-    #expect(try sealed.adopt(asset, into: 0) != nil)
+    #expect(try sealed.take(asset, into: 0) != nil)
     #expect(FileManager.default.contents(atPath: sealed.path(of: asset, shard: 0))?.range(of: Data(content)) == nil)
     #expect(try sealed.read(asset, shard: 0) == content)
     #expect(try sealed.hashes(in: Int(asset.hash[0]), of: 0) == [asset.hash], "no file is left beside it")
     // A store without the key does not take the file for damaged, and adopts it: the key may come back.
-    #expect(try plain.canAdopt(asset, into: 0))
+    #expect(try plain.finds(asset, into: 0))
   }
 }

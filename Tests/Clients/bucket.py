@@ -7,6 +7,7 @@ import hashlib
 import http.client
 import http.server
 import json
+import re
 import socket
 import sys
 import threading
@@ -14,6 +15,7 @@ import time
 import urllib.request
 from datetime import datetime, timezone
 from email.utils import formatdate
+from urllib.parse import parse_qs, urlsplit
 
 from moto.server import ThreadedMotoServer
 
@@ -22,6 +24,7 @@ moto.start()
 store = moto.get_host_and_port()[1]
 faults = []
 lock = threading.Lock()
+replaced = threading.Condition(lock)
 
 
 def refusal(status, code):
@@ -36,6 +39,20 @@ def fault(method, target):
                 item["times"] -= 1
                 return item["do"], item.get("value", 0)
     return None, 0
+
+
+def page(document, query, length):
+    """A page of a list of uploads, after the markers of the query."""
+    uploads = re.findall(rb"<Upload>.*?</Upload>", document, re.DOTALL)
+    markers = [re.search(rb"<UploadId>(.*?)</UploadId>", item).group(1).decode() for item in uploads]
+    start = markers.index(query["upload-id-marker"][0]) + 1 if "upload-id-marker" in query else 0
+    end = min(start + length, len(uploads))
+    kept = b"".join(uploads[start:end])
+    if end < len(uploads):
+        key = re.search(rb"<Key>(.*?)</Key>", uploads[end - 1]).group(1).decode()
+        kept += f"<IsTruncated>true</IsTruncated><NextKeyMarker>{key}</NextKeyMarker>".encode()
+        kept += f"<NextUploadIdMarker>{markers[end - 1]}</NextUploadIdMarker>".encode()
+    return b"<ListMultipartUploadsResult>" + kept + b"</ListMultipartUploadsResult>"
 
 
 class Proxy(http.server.BaseHTTPRequestHandler):
@@ -76,6 +93,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         if self.path == "/-/faults":
             with lock:
                 faults[:] = json.loads(self.rfile.read(length))
+                replaced.notify_all()
             return self.answer(200, b"")
         do, value = fault(self.command, self.path)
         if do == "half":
@@ -87,6 +105,9 @@ class Proxy(http.server.BaseHTTPRequestHandler):
             return self.answer(status, text, [("Retry-After", "0")])
         if do == "slow":
             time.sleep(value)
+        if do == "hold":
+            with lock:
+                replaced.wait()
         if do == "damage" and body:
             body = bytes([body[0] ^ 1]) + body[1:]
         clock = time.time() + (value if do == "skew" else 0)
@@ -106,6 +127,9 @@ class Proxy(http.server.BaseHTTPRequestHandler):
             for name, value in found.getheaders()
             if name.lower() not in ("connection", "transfer-encoding", "server")
         ]
+        if do == "page":
+            content = page(content, parse_qs(urlsplit(self.path).query, keep_blank_values=True), value)
+            kept = [item for item in kept if item[0].lower() != "content-length"]
         if do == "forget":
             kept = [(name, "AAAA" if name.lower() == "x-amz-checksum-sha256" else value) for name, value in kept]
         if do == "cut":

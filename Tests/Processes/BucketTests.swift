@@ -134,6 +134,52 @@ import Testing
     }
   }
 
+  @Test(.timeLimit(.minutes(3)))
+  func `a bucket that hangs holds up nobody whose saves need nothing of it, and those that do come to their end`()
+    async throws
+  {
+    let server = try BucketServer()
+    try await SeparateProcesses.run { processes in
+      let place = try Self.options(server, processes.folder)
+      try await processes.start("share-1", ["--data", processes.folder.path + "/directory", "--shards", "1"])
+      // Contents are removed all the time, too.
+      let data = ["--data", processes.folder.path + "/records", "--asset-grace", "1s"]
+      try await processes.start("worker-1", data + place)
+      let gateway = try await processes.start("gateway-1", ["--http", "127.0.0.1:0"] + place)
+      let app = try await App(processes.installation(gateway: gateway), model: Self.model)
+      let (alice, bob) = (try await app.user("alice"), try await app.user("bob"))
+      for number in 0..<3 {
+        _ = try await alice.saveNote("old-\(number)", blob: try await alice.upload([UInt8(number)]))
+      }
+      var receipts: [Value] = []
+      // More than a worker has threads for such calls.
+      for number in 0..<40 { receipts.append(try await alice.upload([UInt8(number), 1])) }
+      try await server.set([.init(.hold, times: 9999)])
+      let saves = receipts.enumerated().map { number, receipt in
+        Task { try await alice.saveNote("new-\(number)", blob: receipt) }
+      }
+      for number in 0..<30 {
+        let title: Value = ["title": ["value": "quick"]]
+        let record: Value = ["recordName": .string("note-\(number)"), "recordType": "Note", "fields": title]
+        let saved = try await bob.records(
+          "records/modify", ["operations": [["operationType": "create", "record": record]]])
+        #expect(saved["records"][0]["serverErrorCode"] == .null, "\(saved)")
+      }
+      for number in 0..<3 { _ = try await bob.note("note-\(number)") }
+      try await server.set([])
+      for (number, save) in saves.enumerated() {
+        var saved = try await save.value
+        // A call that waited for too long is to be sent again.
+        while saved["serverErrorCode"].string == "TRY_AGAIN_LATER" {
+          saved = try await alice.saveNote("new-\(number)", blob: receipts[number])
+        }
+        #expect(saved["serverErrorCode"] == .null, "\(saved)")
+      }
+      let url = try #require(try await alice.note("new-39")["fields"]["blob"]["value"]["downloadURL"].string)
+      #expect(try await app.installation.send("GET", url).bytes == [39, 1])
+    }
+  }
+
   @Test func `a place that is no bucket, and a bucket without credentials, end the start with the reason`() async throws
   {
     try await SeparateProcesses.run { processes in

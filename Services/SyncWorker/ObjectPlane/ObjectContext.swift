@@ -5,6 +5,7 @@ import RecordStore
 import Records
 import ServiceBus
 package import ServiceKit
+import WebServices
 package import ZoneCommit
 
 /// The services of the object plane's calls.
@@ -44,6 +45,11 @@ package struct ObjectContext: CommittingContext {
     self.pause = pause
     self.watches = watches
     self.recentExports = recentExports
+  }
+
+  /// - Parameter recent: contents by hash.
+  package func contents(on shard: Int, recent: [[UInt8]: [UInt8]] = [:]) -> ContentsAtHand {
+    ContentsAtHand(assets, shard: shard, expiry: AssetLifetime.uploadExpiry(at: clock.now), recent: recent)
   }
 
   /// Tells the requests that wait for a store that it changed. Called when the commit is durable.

@@ -23,6 +23,7 @@ extension StoreCall {
     let found = try await read { snapshot in
       let answer = try Self.object(
         objectID, of: try self.mirror(in: snapshot), run, isExporting: isExporting, in: snapshot)
+      try run.contents.complete()
       if let permissions, let record = answer?.record?.0, !permissions.mayRead(record) { return nil as ObjectAnswer? }
       return answer
     }

@@ -39,7 +39,9 @@ extension StoreCall {
       let saved = transactions
       let run = try await exportRun(for: mirror)
       transactions = try await read { snapshot in
-        try PreservedValues.added(to: saved, of: try self.mirror(in: snapshot), run, in: snapshot)
+        let added = try PreservedValues.added(to: saved, of: try self.mirror(in: snapshot), run, in: snapshot)
+        try run.contents.complete()
+        return added
       }
     }
     transactions = try await large.moved(out: transactions, into: store.shard, log: context.log)

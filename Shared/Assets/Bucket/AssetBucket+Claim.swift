@@ -14,7 +14,7 @@ extension AssetBucket {
     guard try get(probe, from: 0, count: mark.count)?.bytes == mark else {
       throw .io("\(Self.text(location, probe)) was stored and can't be read")
     }
-    _ = try prefixes(in: location.prefix, .patient)
+    _ = try prefixes(in: location.prefix)
     try delete([probe])
     if try byteCount(of: markKey) == nil { try put(mark, markKey) }
     guard let found = try get(markKey, from: 0, count: 256)?.bytes, found == mark else {

@@ -20,10 +20,10 @@ extension AssetBucket {
   }
 
   /// The length of an object in bytes; nil when it is missing.
-  func byteCount(of key: String, _ retry: S3Retry = .patient) throws(AssetError) -> Int64? {
+  func byteCount(of key: String) throws(AssetError) -> Int64? {
     try call("look at", key) { () throws(BucketFailure) in
       do throws(BucketFailure) {
-        let response = try connection.send(S3Request("HEAD", key), retry)
+        let response = try connection.send(S3Request("HEAD", key))
         return response["content-length"].flatMap { Int64($0) }
       } catch {
         // An answer to HEAD has no body, and so no code.
@@ -43,11 +43,11 @@ extension AssetBucket {
 
   /// Copies an object within the bucket.
   /// - Returns: false when it is missing.
-  func copy(_ source: String, to key: String, _ retry: S3Retry = .patient) throws(AssetError) -> Bool {
+  func copy(_ source: String, to key: String) throws(AssetError) -> Bool {
     try call("copy \(source) to", key) { () throws(BucketFailure) in
       do throws(BucketFailure) {
         let place = "/\(location.bucket)/\(S3Text.encoded(source, keepsSlashes: true))"
-        _ = try connection.document(S3Request("PUT", key, headers: ["x-amz-copy-source": place]), retry)
+        _ = try connection.document(S3Request("PUT", key, headers: ["x-amz-copy-source": place]))
         return true
       } catch {
         if error.isMissing { return false }
@@ -73,31 +73,33 @@ extension AssetBucket {
   /// - Parameters:
   ///   - key: the list begins behind it.
   ///   - take: called with each page; returns whether to go on.
-  func list(_ prefix: String, after key: String? = nil, _ take: ([S3Object]) -> Bool) throws(AssetError) {
+  func list(_ prefix: String, after key: String? = nil, _ take: ([S3Object]) throws(AssetError) -> Bool)
+    throws(AssetError)
+  {
     var query = ["list-type": "2", "prefix": prefix]
     query["start-after"] = key
     while true {
-      let page = try page(query, .patient)
-      guard take(page.objects), let continuation = page.continuation else { return }
+      let page = try page(query)
+      guard try take(page.objects), let continuation = page.continuation else { return }
       query["continuation-token"] = continuation
     }
   }
 
   /// The names between `folder` and the next slash of all keys.
-  func prefixes(in folder: String, _ retry: S3Retry) throws(AssetError) -> [String] {
+  func prefixes(in folder: String) throws(AssetError) -> [String] {
     var query = ["list-type": "2", "prefix": folder, "delimiter": "/"]
     var names: [String] = []
     while true {
-      let page = try page(query, retry)
+      let page = try page(query)
       names += page.prefixes.map { String($0.dropFirst(folder.count).dropLast()) }
       guard let continuation = page.continuation else { return names }
       query["continuation-token"] = continuation
     }
   }
 
-  private func page(_ query: [String: String], _ retry: S3Retry) throws(AssetError) -> S3List {
+  private func page(_ query: [String: String]) throws(AssetError) -> S3List {
     try call("list", query["prefix"] ?? "") { () throws(BucketFailure) in
-      guard let list = S3List(try connection.document(S3Request("GET", "", query: query), retry)) else {
+      guard let list = S3List(try connection.document(S3Request("GET", "", query: query))) else {
         throw .wrong("the answer is no list")
       }
       return list
@@ -161,11 +163,18 @@ extension AssetBucket {
   }
 
   func unfinishedUploads() throws(AssetError) -> [S3Upload] {
-    let prefix = spoolFolder
-    return try call("list uploads", prefix) { () throws(BucketFailure) in
-      let request = S3Request("GET", "", query: ["uploads": "", "prefix": prefix])
-      guard let list = S3Upload.list(try connection.document(request)) else { throw .wrong("the answer is no list") }
-      return list
+    var query = ["uploads": "", "prefix": spoolFolder]
+    var uploads: [S3Upload] = []
+    while true {
+      let page = try call("list uploads", spoolFolder) { () throws(BucketFailure) in
+        guard let list = S3UploadList(try connection.document(S3Request("GET", "", query: query))) else {
+          throw .wrong("the answer is no list")
+        }
+        return list
+      }
+      uploads += page.uploads
+      guard let continuation = page.continuation else { return uploads }
+      query.merge(continuation) { $1 }
     }
   }
 

@@ -9,17 +9,23 @@ import Synchronization
 /// operator moves contents between the two by copying.
 ///
 /// A shard adopts content by a copy within the bucket, which `prepare` makes before the commit. The commit itself asks
-/// the bucket only for contents that nobody prepared.
+/// the bucket for nothing.
 public final class AssetBucket: AssetStore {
   private struct Place: Hashable {
     let shard: Int
     let hash: [UInt8]
   }
 
+  private struct Known {
+    let isPresent: Bool
+    /// Seconds since 1970.
+    let until: Int64
+  }
+
   private struct State {
-    /// Contents that are in the shard, until a commit has used the knowledge or it is too old: seconds since 1970.
-    var prepared: [Place: Int64] = [:]
-    /// Contents whose removal may still happen, because no answer came: not to be relied on until then.
+    /// What `prepare` has found out, until a commit has used it.
+    var known: [Place: Known] = [:]
+    /// Contents whose removal is under way or has no answer, and the end of that: seconds since 1970.
     var doubtful: [Place: Int64] = [:]
     /// Counts removals, which end what a `prepare` under way knows.
     var removalCount = 0
@@ -29,11 +35,11 @@ public final class AssetBucket: AssetStore {
   let connection: BucketConnection
   private let state = Mutex(State())
 
-  private static let preparedSeconds: Int64 = 5
-  private static let preparedLimit = 10_000
+  private static let knownSeconds: Int64 = 5
+  private static let knownLimit = 10_000
+  /// The time after which a preparation asks for no further content.
+  private static let preparationSeconds: Int64 = 30
   private static let doubtfulSeconds: Int64 = 60
-  /// The most objects that a server deletes in one request.
-  private static let deletionCount = 1000
   /// A list answers more assets than this by one request; fewer are asked for one by one.
   private static let askedCount = 4
 
@@ -61,64 +67,43 @@ public final class AssetBucket: AssetStore {
 
   // MARK: A shard's contents
 
+  /// Asks for one content after the other, and gives up after a while: the next attempt finds what was copied.
   public func prepare(_ assets: Set<Asset>, for shard: Int) throws(AssetError) {
+    let end = connection.now + Self.preparationSeconds
+    var hours: [Int64]?
     for asset in assets.sorted(by: { $0.hash.lexicographicallyPrecedes($1.hash) }) {
+      if connection.now >= end { throw .unavailable("\(location): copies for shard \(shard) take too long") }
       let count = state.withLock(\.removalCount)
-      guard try take(asset, into: shard, .patient) else { continue }
-      let place = Place(shard: shard, hash: asset.hash)
-      let expiry = connection.now + Self.preparedSeconds
+      let isPresent = try take(asset, into: shard, &hours)
+      let known = Known(isPresent: isPresent, until: connection.now + Self.knownSeconds)
       state.withLock { state in
         if state.removalCount != count { return }
-        if state.prepared.count >= Self.preparedLimit { state.prepared = [:] }
-        state.prepared[place] = expiry
+        if state.known.count >= Self.knownLimit { state.known = [:] }
+        state.known[Place(shard: shard, hash: asset.hash)] = known
       }
     }
   }
 
-  public func adopt(_ asset: Asset, into shard: Int) throws(AssetError) -> String? {
+  /// Uses what is known once: a later commit asks the bucket again.
+  public func adopt(_ asset: Asset, into shard: Int) -> Adoption {
     let place = Place(shard: shard, hash: asset.hash)
-    let expiry = state.withLock { $0.prepared.removeValue(forKey: place) }
-    if let expiry, expiry > connection.now { return Asset.folder(ofShard: shard) }
-    return try take(asset, into: shard, .brief) ? Asset.folder(ofShard: shard) : nil
+    guard let known = state.withLock({ $0.known.removeValue(forKey: place) }), known.until > connection.now else {
+      return .unprepared
+    }
+    return known.isPresent ? .done(place: Asset.folder(ofShard: shard)) : .missing
   }
 
   /// Does nothing: what a bucket has answered is durable.
   public func sync(_ place: String) {}
 
-  public func canAdopt(_ asset: Asset, into shard: Int) throws(AssetError) -> Bool {
-    let place = Place(shard: shard, hash: asset.hash)
-    if let expiry = state.withLock({ $0.prepared[place] }), expiry > connection.now { return true }
-    if try form(of: key(of: asset.hash, shard: shard), asset, .brief) != nil { return true }
-    return try spooled(asset, .brief, where: { _ in true }) != nil
-  }
-
-  private enum Form { case plain, sealed }
-
-  /// Decides by the length alone; nil for a missing object or one of another length.
-  private func form(of key: String, _ asset: Asset, _ retry: S3Retry) throws(AssetError) -> Form? {
-    form(ofLength: try byteCount(of: key, retry), asset)
-  }
-
-  private func form(ofLength byteCount: Int64?, _ asset: Asset) -> Form? {
-    switch byteCount {
-    case asset.byteCount: .plain
-    case SealedFile.byteCount(ofContent: asset.byteCount): .sealed
-    default: nil
-    }
-  }
-
-  /// The key of the content's newest object in the spool.
-  private func spooled(_ asset: Asset, _ retry: S3Retry, where isWanted: (Form) -> Bool) throws(AssetError) -> String? {
-    for hour in try hours(retry).reversed() {
-      let key = spoolKey(hour, Hex.encode(asset.hash))
-      if let form = try form(of: key, asset, retry), isWanted(form) { return key }
-    }
-    return nil
+  public func canAdopt(_ asset: Asset, into shard: Int) -> Bool? {
+    let known = state.withLock { $0.known[Place(shard: shard, hash: asset.hash)] }
+    return known.flatMap { $0.until > connection.now ? $0.isPresent : nil }
   }
 
   /// Copies content from the spool unless the shard has it.
   /// - Returns: false when neither has it.
-  private func take(_ asset: Asset, into shard: Int, _ retry: S3Retry) throws(AssetError) -> Bool {
+  private func take(_ asset: Asset, into shard: Int, _ hours: inout [Int64]?) throws(AssetError) -> Bool {
     let place = Place(shard: shard, hash: asset.hash)
     let now = connection.now
     let isDoubtful = state.withLock { state in
@@ -127,17 +112,17 @@ public final class AssetBucket: AssetStore {
     }
     let target = key(of: asset.hash, shard: shard)
     if isDoubtful { throw .unavailable("\(location): the removal of \(target) was not answered yet") }
-    let present = try form(of: target, asset, retry)
+    let present = try form(of: target, asset)
     if present == .sealed || present == .plain && !keys.canSeal { return true }
-    let source = try spooled(asset, retry) { $0 == .sealed || present == nil }
-    guard let source, try copy(source, to: target, retry) else { return present != nil }
+    let source = try spooled(asset, &hours) { $0 == .sealed || present == nil }
+    guard let source, try copy(source, to: target) else { return present != nil }
     return true
   }
 
   public func present(_ assets: [Asset], in shard: Int) throws(AssetError) -> Set<Asset> {
     var present: Set<Asset> = []
     guard assets.count > Self.askedCount, let first = assets.first, let last = assets.last else {
-      for asset in assets where try form(of: key(of: asset.hash, shard: shard), asset, .patient) != nil {
+      for asset in assets where try form(of: key(of: asset.hash, shard: shard), asset) != nil {
         present.insert(asset)
       }
       return present
@@ -159,29 +144,41 @@ public final class AssetBucket: AssetStore {
     var offered: Set<Asset> = []
     for asset in assets {
       let target = spoolKey(SpoolHour.hour(of: expiry), Hex.encode(asset.hash))
-      if try copy(key(of: asset.hash, shard: shard), to: target, .patient) { offered.insert(asset) }
+      if try copy(key(of: asset.hash, shard: shard), to: target) { offered.insert(asset) }
     }
     return offered
   }
 
+  public func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Bool {
+    doubt(hashes, of: shard, until: .max)
+    return true
+  }
+
   public func remove(_ hashes: [[UInt8]], from shard: Int) throws(AssetError) {
-    let places = hashes.map { Place(shard: shard, hash: $0) }
-    state.withLock { state in
-      state.removalCount += 1
-      for place in places { state.prepared[place] = nil }
-    }
+    doubt(hashes, of: shard, until: .max)
     do throws(AssetError) {
       // One attempt: a repetition could come too late, after a commit has adopted the content again.
-      try delete(hashes.map { key(of: $0, shard: shard) }, .brief)
+      try delete(hashes.map { key(of: $0, shard: shard) }, .once)
     } catch {
-      let end = connection.now + Self.doubtfulSeconds
-      state.withLock { state in for place in places { state.doubtful[place] = end } }
+      doubt(hashes, of: shard, until: connection.now + Self.doubtfulSeconds)
       throw error
+    }
+    doubt(hashes, of: shard, until: nil)
+  }
+
+  private func doubt(_ hashes: [[UInt8]], of shard: Int, until end: Int64?) {
+    state.withLock { state in
+      state.removalCount += 1
+      for hash in hashes {
+        let place = Place(shard: shard, hash: hash)
+        state.known[place] = nil
+        state.doubtful[place] = end
+      }
     }
   }
 
   public func parts(of shard: Int) throws(AssetError) -> [Int] {
-    try prefixes(in: folder(ofShard: shard), .patient).compactMap { name in
+    try prefixes(in: folder(ofShard: shard)).compactMap { name in
       name.utf8.count == 2 ? Hex.decode(name).map { Int($0[0]) } : nil
     }
   }
@@ -202,7 +199,7 @@ public final class AssetBucket: AssetStore {
   public func adoptUnsharded(_ assets: [Asset], into shard: Int) throws(AssetError) {
     for asset in assets {
       // An object that is missing here was missing before the upgrade.
-      _ = try copy(location.prefix + asset.unshardedPath, to: key(of: asset.hash, shard: shard), .patient)
+      _ = try copy(location.prefix + asset.unshardedPath, to: key(of: asset.hash, shard: shard))
     }
   }
 
@@ -219,7 +216,8 @@ public final class AssetBucket: AssetStore {
     guard asset.hash.count == SHA256.byteCount else { throw .io("an asset's hash has \(asset.hash.count) bytes") }
     let key = key(of: asset.hash, shard: shard)
     if let content = try content(at: key, asset.hash) { return try content.readAll(of: asset) }
-    if let spooled = try spooled(asset, .patient, where: { _ in true }),
+    var hours: [Int64]?
+    if let spooled = try spooled(asset, &hours),
       let content = try content(at: spooled, asset.hash)
     {
       return try content.readAll(of: asset)
@@ -229,39 +227,4 @@ public final class AssetBucket: AssetStore {
 
   public var keepsFiles: Bool { false }
   public func file(of asset: Asset, shard: Int) -> String? { nil }
-
-  // MARK: The spool
-
-  public var uploadMemoryByteCount: Int { S3Parts.partByteCount }
-
-  public func spool(until expiry: Int64) -> any SpooledContent {
-    SpooledObject(in: self, hour: SpoolHour.hour(of: expiry))
-  }
-
-  public func sweepSpool(now: Int64) throws(AssetError) -> Int {
-    var count = 0
-    for hour in try hours(.patient) where SpoolHour.isOver(hour, at: now) {
-      var keys: [String] = []
-      try list(spoolKey(hour, "")) { objects in
-        keys += objects.map(\.key)
-        return true
-      }
-      for start in stride(from: 0, to: keys.count, by: Self.deletionCount) {
-        try delete(Array(keys[start..<min(start + Self.deletionCount, keys.count)]), .patient)
-      }
-      count += keys.count
-    }
-    for upload in try unfinishedUploads() {
-      let hour = upload.key.dropFirst(spoolFolder.count).split(separator: "/").first.flatMap { Int64($0) }
-      guard let hour, SpoolHour.isOver(hour, at: now) else { continue }
-      try abort(upload)
-      count += 1
-    }
-    return count
-  }
-
-  /// The hours that the spool has contents for, ascending.
-  private func hours(_ retry: S3Retry) throws(AssetError) -> [Int64] {
-    try prefixes(in: spoolFolder, retry).compactMap { Int64($0) }.sorted()
-  }
 }

@@ -11,6 +11,8 @@ public final class BucketServer: @unchecked Sendable {
       case refuse
       /// Waits a number of seconds.
       case slow
+      /// Waits until the faults are replaced.
+      case hold
       /// Hangs up in the middle of the request.
       case half
       /// Alters a byte of the request.
@@ -23,6 +25,8 @@ public final class BucketServer: @unchecked Sendable {
       case cut
       /// Compares times with a clock that is a number of seconds ahead.
       case skew
+      /// Lists a number of uploads at a time, as Amazon's server does and moto does not.
+      case page
     }
 
     let method: String
