@@ -80,15 +80,20 @@ public struct AssetCalls: Error {
   public static let runLimit = 5
 
   /// Makes the calls on a thread that may block.
-  /// - Parameter done: called there with the result.
-  public func make(_ done: @escaping @Sendable (Result<Void, AssetError>) -> Void) {
-    blockingThreads.run { done(Result { () throws(AssetError) in try calls() }) }
+  /// - Parameters:
+  ///   - mayBegin: asked there before.
+  ///   - done: called there with the result; nil when the calls were not to begin.
+  public func make(
+    if mayBegin: @escaping @Sendable () -> Bool = { true },
+    _ done: @escaping @Sendable (Result<Void, AssetError>?) -> Void
+  ) {
+    blockingThreads.run { done(mayBegin() ? Result { () throws(AssetError) in try calls() } : nil) }
   }
 
   /// Makes the calls on a thread that may block, so that tasks go on meanwhile.
   public func make() async throws(AssetError) {
     let result: Result<Void, AssetError> = await withCheckedContinuation { continuation in
-      make { continuation.resume(returning: $0) }
+      make { continuation.resume(returning: $0 ?? .success(())) }
     }
     try result.get()
   }

@@ -62,6 +62,11 @@ struct AssetCallTests {
       #expect(assets.callCount == 1)
       _ = try await shard.write { try $0.save(Sample.note("a", assets: known), in: place) }
       #expect(assets.callCount == 2)
+      // What was prepared for one run is prepared again for the next.
+      let more = try (10..<13).map { try assets.put([UInt8($0)], until: 0) }
+      try assets.prepare([more[1]], for: 0)
+      _ = try await shard.write { try $0.save(Sample.note("c", assets: more), in: place) }
+      #expect(assets.callCount == 4)
       await #expect(throws: MissingAsset(missing)) {
         try await shard.write { try $0.save(Sample.note("b", assets: [known[0], missing]), in: place) }
       }

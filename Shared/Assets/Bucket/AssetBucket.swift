@@ -22,13 +22,19 @@ public final class AssetBucket: AssetStore {
     let until: Int64
   }
 
+  private struct Search {
+    var callCount = 0
+    /// True when a removal began or ended meanwhile: what was found may be gone.
+    var isOutdated = false
+  }
+
   private struct State {
     /// What `prepare` has found out, until a commit has used it.
     var known: [Place: Known] = [:]
     /// Contents whose removal is under way or has no answer, and the end of that: seconds since 1970.
     var doubtful: [Place: Int64] = [:]
-    /// Counts removals, which end what a `prepare` under way knows.
-    var removalCount = 0
+    /// Contents that calls of `prepare` look for now.
+    var sought: [Place: Search] = [:]
   }
 
   public let keys: KeyRing
@@ -69,18 +75,27 @@ public final class AssetBucket: AssetStore {
 
   /// Asks for one content after the other, and gives up after a while: the next attempt finds what was copied.
   public func prepare(_ assets: Set<Asset>, for shard: Int) throws(AssetError) {
-    let end = connection.now + Self.preparationSeconds
+    let deadline = connection.now + Self.preparationSeconds
     var hours: [Int64]?
     for asset in assets.sorted(by: { $0.hash.lexicographicallyPrecedes($1.hash) }) {
-      if connection.now >= end { throw .unavailable("\(location): copies for shard \(shard) take too long") }
-      let count = state.withLock(\.removalCount)
-      let isPresent = try take(asset, into: shard, &hours)
-      let known = Known(isPresent: isPresent, until: connection.now + Self.knownSeconds)
-      state.withLock { state in
-        if state.removalCount != count { return }
-        if state.known.count >= Self.knownLimit { state.known = [:] }
-        state.known[Place(shard: shard, hash: asset.hash)] = known
-      }
+      if connection.now >= deadline { throw .unavailable("\(location): copies for shard \(shard) take too long") }
+      let place = Place(shard: shard, hash: asset.hash)
+      state.withLock { $0.sought[place, default: Search()].callCount += 1 }
+      let found = Result { () throws(AssetError) in try take(asset, into: shard, &hours) }
+      end(search: place, found)
+      _ = try found.get()
+    }
+  }
+
+  private func end(search place: Place, _ found: Result<Bool, AssetError>) {
+    let until = connection.now + Self.knownSeconds
+    state.withLock { state in
+      guard var search = state.sought[place] else { return }
+      search.callCount -= 1
+      state.sought[place] = search.callCount > 0 ? search : nil
+      guard case .success(let isPresent) = found, !search.isOutdated else { return }
+      if state.known.count >= Self.knownLimit { state.known = [:] }
+      state.known[place] = Known(isPresent: isPresent, until: until)
     }
   }
 
@@ -168,9 +183,9 @@ public final class AssetBucket: AssetStore {
 
   private func doubt(_ hashes: [[UInt8]], of shard: Int, until end: Int64?) {
     state.withLock { state in
-      state.removalCount += 1
       for hash in hashes {
         let place = Place(shard: shard, hash: hash)
+        state.sought[place]?.isOutdated = true
         state.known[place] = nil
         state.doubtful[place] = end
       }

@@ -30,15 +30,15 @@ extension SQLiteTransaction {
     } catch {
       throw StoreError(error)
     }
-    unprepared.insert(asset)
+    contents.lack(asset)
     return true
   }
 
   /// The calls to make before the body runs again; nil when nothing was lacking.
   var preparation: AssetCalls? {
-    guard let assets, !unprepared.isEmpty else { return nil }
-    return AssetCalls("shard \(shard): contents for a commit") { [shard, unprepared] () throws(AssetError) in
-      try assets.prepare(unprepared, for: shard)
+    guard let assets, contents.areUnprepared else { return nil }
+    return AssetCalls("shard \(shard): contents for a commit") { [shard, contents] () throws(AssetError) in
+      try assets.prepare(contents.assets, for: shard)
     }
   }
 
@@ -77,9 +77,11 @@ extension SQLiteTransaction {
       throw StoreError(error)
     }
     switch adoption {
-    case .done(let place): unsyncedFolders.insert(place)
+    case .done(let place):
+      unsyncedFolders.insert(place)
+      contents.assets.insert(asset)
     case .missing: throw MissingAsset(asset)
-    case .unprepared: unprepared.insert(asset)
+    case .unprepared: contents.lack(asset)
     }
   }
 
@@ -173,6 +175,19 @@ extension SQLiteTransaction {
     row.byteCount = byteCount
     cache.databases.set(CachedRow(row: row, isDirty: true), for: row.key)
     cache.dirtyDatabases.append(row.key)
+  }
+}
+
+/// The contents that a body adopts. With one that only the store of assets can tell of, the body goes on as if it were
+/// there, so that all are known at its end.
+struct BodyContents {
+  /// Those that were there, too: the next run needs them again.
+  var assets: Set<Asset> = []
+  private(set) var areUnprepared = false
+
+  mutating func lack(_ asset: Asset) {
+    assets.insert(asset)
+    areUnprepared = true
   }
 }
 

@@ -63,9 +63,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
   /// The first refused or failed write. The body fails with it even if it catches the error.
   private(set) var bodyFailure: (any Error)?
 
-  /// Contents that the body uses and that only the store of assets can tell of. The body goes on as if they were there,
-  /// so that all of them are known at its end.
-  var unprepared: Set<Asset> = []
+  var contents = BodyContents()
 
   /// Settled transactions that the group forgot because of a limit.
   var forgottenTransactionCount = 0
@@ -161,7 +159,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     bodyHasWritten = false
     hasSavepoint = false
     bodyFailure = nil
-    unprepared.removeAll()
+    contents = BodyContents()
     countersBeforeBody = counters
     doomedBeforeBody = doomed
     indexesBeforeBody = indexes

@@ -97,23 +97,30 @@ final class ShardCore: Sendable {
       if state.isEnding { return .closed(shard: shard) }
       if state.callCount >= options.queueLimit { return .overloaded(shard: shard) }
       state.callCount += 1
-      if calls.holdsShard { state.holdingCallCount += 1 }
       return nil
     }
     if let refusal { return body.settle(refusal) }
-    calls.make { [self] result in
+    calls.make(if: { self.begins(calls) }) { [self] result in
       switch result {
       case .success: push(body)
       case .failure(let error): body.settle(StoreError(error))
+      case nil: body.settle(StoreError.closed(shard: shard))
       }
-      callsEnded(calls)
+      ended(calls, hadBegun: result != nil)
     }
   }
 
-  private func callsEnded(_ calls: AssetCalls) {
+  private func begins(_ calls: AssetCalls) -> Bool {
+    state.withLock { state in
+      if !state.isEnding, calls.holdsShard { state.holdingCallCount += 1 }
+      return !state.isEnding
+    }
+  }
+
+  private func ended(_ calls: AssetCalls, hadBegun: Bool) {
     let enders = state.withLock { state -> [CheckedContinuation<Void, Never>] in
       state.callCount -= 1
-      if calls.holdsShard { state.holdingCallCount -= 1 }
+      if calls.holdsShard, hadBegun { state.holdingCallCount -= 1 }
       if state.holdingCallCount > 0 { return [] }
       defer { state.enders = [] }
       return state.enders
@@ -121,7 +128,7 @@ final class ShardCore: Sendable {
     for ender in enders { ender.resume() }
   }
 
-  /// Begins no further calls, and waits for those that hold the shard.
+  /// Begins no further calls, and waits for those under way that hold the shard.
   func endCalls() async {
     await withCheckedContinuation { continuation in
       let isOver = state.withLock { state in
