@@ -7,6 +7,9 @@ import Records
 import Testing
 import WebServices
 
+@testable import ObjectPlane
+@testable import WorkerHost
+
 /// Assets in both planes, over a store with files.
 struct AssetPlaneTests {
   /// Alice's databases in a shard on disk, and what she uploads.
