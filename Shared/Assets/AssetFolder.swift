@@ -34,10 +34,10 @@ public struct AssetFolder: AssetStore {
     // The collector has not removed it yet, or an earlier attempt left it.
     let present = form(of: path, asset)
     if present == .sealed || present == .plain && !keys.canSeal { return .done(place: folder) }
-    try Folder.make(folder)
     for bucket in try buckets().reversed() {
       let source = spoolPath(bucket, Hex.encode(asset.hash))
       guard let form = form(of: source, asset), form == .sealed || present == nil else { continue }
+      try Folder.make(folder)
       if present == .plain {
         if try replace(path, by: source) { return .done(place: folder) }
         continue

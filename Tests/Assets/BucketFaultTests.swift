@@ -117,6 +117,7 @@ import Testing
 
   @Test func `a removal without an answer is not relied on, and is not repeated`() async throws {
     let asset = try behind.put(Self.short, until: Self.expiry)
+    try await server.set([])
     #expect(try store.take(asset, into: 0) != nil)
     try await server.set([.init(.lose, "POST", match: "delete")])
     #expect(throws: AssetError.self) { try store.remove([asset.hash], from: 0) }

@@ -101,7 +101,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
             return self.hang_up()
         body = self.rfile.read(length)
         if do == "refuse":
-            status, text = refusal(value, "SlowDown")
+            status, text = refusal(value, "SlowDown" if value >= 500 else "InvalidRequest")
             return self.answer(status, text, [("Retry-After", "0")])
         if do == "slow":
             time.sleep(value)
