@@ -6,15 +6,12 @@ import Glibc
 import Records
 import Synchronization
 
-/// A file that appears in the spool complete or not at all. Calls block; any thread may make them, one at a time.
-final class SpoolFile: Sendable {
+/// A file that appears in the spool complete or not at all.
+final class SpoolFile: SpooledContent {
   private struct State {
     /// -1 once the file is closed.
     var descriptor: Int32
-    var digest = SHA256.Stream()
-    var byteCount: Int64 = 0
-    /// nil when the content is written in clear.
-    var sealer: FileSealer?
+    var intake: ContentIntake
   }
 
   private let folder: String
@@ -22,13 +19,13 @@ final class SpoolFile: Sendable {
   private let state: Mutex<State>
 
   /// - Parameter expiry: the end of the time in which shards can adopt the content, seconds since 1970.
-  init(in store: AssetStore, until expiry: Int64) throws(AssetError) {
-    folder = store.spoolFolder(AssetStore.bucket(of: expiry))
+  init(in store: AssetFolder, until expiry: Int64) throws(AssetError) {
+    folder = store.spoolFolder(SpoolHour.hour(of: expiry))
     try Folder.make(folder)
     temporaryPath = "\(folder)/\(Hex.encode(SecureRandom.bytes(16))).part"
     let descriptor = open(temporaryPath, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard descriptor >= 0 else { throw Folder.failure("make file", temporaryPath) }
-    state = Mutex(State(descriptor: descriptor, sealer: FileSealer(store.keys)))
+    state = Mutex(State(descriptor: descriptor, intake: ContentIntake(store.keys)))
   }
 
   deinit { discard() }
@@ -36,9 +33,7 @@ final class SpoolFile: Sendable {
   func write(_ content: [UInt8]) throws(AssetError) {
     try state.withLock { state throws(AssetError) in
       guard state.descriptor >= 0 else { throw .io("\(temporaryPath) is closed") }
-      state.digest.update(content)
-      state.byteCount += Int64(content.count)
-      try put(state.sealer?.add(content) ?? content, into: state.descriptor)
+      try put(state.intake.add(content), into: state.descriptor)
     }
   }
 
@@ -55,12 +50,12 @@ final class SpoolFile: Sendable {
     if !isWritten { throw Folder.failure("write file", temporaryPath) }
   }
 
-  /// Makes the content durable under its name: syncs the file, renames it, syncs the folder.
-  /// - Throws: `full`, `io`. The caller has to `discard` the file then.
+  /// Syncs the file, renames it, syncs the folder.
   func finish() throws(AssetError) -> Asset {
     let asset = try state.withLock { state throws(AssetError) -> Asset in
       guard state.descriptor >= 0 else { throw .io("\(temporaryPath) is closed") }
-      if let end = state.sealer?.finish() { try put(end, into: state.descriptor) }
+      let (end, asset) = state.intake.finish()
+      try put(end, into: state.descriptor)
       guard fsync(state.descriptor) == 0 else { throw Folder.failure("sync file", temporaryPath) }
       let descriptor = state.descriptor
       state.descriptor = -1
@@ -70,7 +65,6 @@ final class SpoolFile: Sendable {
         unlink(temporaryPath)
         throw failure
       }
-      let asset = Asset(hash: state.digest.finish(), byteCount: state.byteCount)
       // Replaces an earlier upload of the same content, which differs in its age only.
       guard rename(temporaryPath, "\(folder)/\(Hex.encode(asset.hash))") == 0 else {
         let failure = Folder.failure("name file", temporaryPath)
@@ -83,7 +77,6 @@ final class SpoolFile: Sendable {
     return asset
   }
 
-  /// Removes the file unless it is finished.
   func discard() {
     state.withLock { state in
       guard state.descriptor >= 0 else { return }

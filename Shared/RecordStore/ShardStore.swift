@@ -28,6 +28,8 @@ public enum StoreError: Error, Hashable, Sendable {
   /// Something is sealed with a missing key, or is to be sealed while there is no key. Nothing was stored; works once
   /// the process has the key.
   case missingKey(String)
+  /// The store of assets does not answer. Nothing was stored, and the caller may retry later.
+  case unavailable(String)
   case io(String)
 }
 
@@ -87,11 +89,13 @@ public protocol ShardStore: Sendable {
   ///
   /// A body that returns is durable once `value` returns. A body that throws leaves nothing behind, and does not affect
   /// the rest of its group. A commit that fails throws `StoreError` to the whole group, and nothing of it is stored.
+  /// A body that throws `AssetCalls` is queued again after these calls, behind later bodies.
   func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
     Value
   >
 
-  /// Runs `body` on a consistent snapshot, which includes every commit acknowledged before the call.
+  /// Runs `body` on a consistent snapshot, which includes every commit acknowledged before the call. A body that throws
+  /// `AssetCalls` runs again after these calls.
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value
 
   /// A mirror's row, including every commit acknowledged before the call, if memory holds it; nil does not mean that it

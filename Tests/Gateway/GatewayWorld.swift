@@ -10,10 +10,11 @@ import Testing
 
 @testable import Gateway
 
-/// Stands for the content of a file, and keeps the path that was asked for.
-final class FoundFile: HTTPContent {
-  let path: String
-  init(_ path: String) { self.path = path }
+/// Stands for a content, and keeps what was asked for.
+final class FoundContent: HTTPContent {
+  let hash: [UInt8]
+  let shard: Int
+  init(_ hash: [UInt8], _ shard: Int) { (self.hash, self.shard) = (hash, shard) }
   func read(at offset: UInt64, limit: Int) -> [UInt8]? { nil }
 }
 
@@ -80,7 +81,8 @@ final class GatewayWorld: Sendable {
   ///   - spool: the folder for uploads.
   ///   - worker: answers database requests; nil: always with an empty object.
   init(
-    workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, assets: String? = nil,
+    workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, servesAssets: Bool = false,
+    directAddress: String? = nil,
     spool: String? = nil,
     rate: TokenBucket.Rate? = nil, places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system,
     uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
@@ -206,17 +208,20 @@ final class GatewayWorld: Sendable {
     self.buses = buses + [bus]
     var options = Gateway.Options(
       publicAddress: PublicAddress(configured: publicURL), notifierURL: "http://notifier",
-      assetDirectory: assets, requestLimit: limit, rate: rate)
+      requestLimit: limit, rate: rate)
     options.places = places
     var gateway = Gateway(
       options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
       metrics: GatewayMetrics(metrics),
       uploads: AssetUploads(
-        store: spool.map { AssetStore(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits,
+        store: spool.map { AssetFolder(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits,
         freeByteCount: freeByteCount, log: .silent, metrics: metrics),
-      findFile: { path throws(RecordError) in
-        path.hasSuffix("absent") ? nil : ServedFile(byteCount: 1000, content: FoundFile(path))
-      })
+      findAsset: servesAssets
+        ? { @Sendable hash, shard in
+          ServedContent(byteCount: 1000, address: directAddress) { offset, byteCount in
+            .content(FoundContent(hash, shard), offset: offset, byteCount: byteCount)
+          }
+        } : nil)
     gateway.consoleSite = console
     self.gateway = gateway
     relay.set(self)

@@ -28,6 +28,8 @@ package struct User: Sendable {
 package struct FixedToken: Account.TokenStore {
   package let token: String?
 
+  package init(token: String?) { self.token = token }
+
   package func load() throws -> String? { token }
   package func store(_ token: String?) throws {}
 }

@@ -4,6 +4,7 @@ import Assets
 import Crypto
 import Records
 import SQLite
+import Synchronization
 
 /// A folder with new links could not be synced. The kernel reports this only once, so no further commit may be
 /// acknowledged.
@@ -25,9 +26,19 @@ extension SQLiteTransaction {
     if let known = try self.asset(withHash: asset.hash), known.useCount > 0 { return true }
     guard let assets else { return true }
     do throws(AssetError) {
-      return try assets.canAdopt(asset, into: shard)
+      if let isThere = try assets.canAdopt(asset, into: shard) { return isThere }
     } catch {
       throw StoreError(error)
+    }
+    contents.lack(asset)
+    return true
+  }
+
+  /// The calls to make before the body runs again; nil when nothing was lacking.
+  var preparation: AssetCalls? {
+    guard let assets, contents.areUnprepared else { return nil }
+    return AssetCalls("shard \(shard): contents for a commit") { [shard, contents] () throws(AssetError) in
+      try assets.prepare(contents.assets, for: shard)
     }
   }
 
@@ -59,14 +70,19 @@ extension SQLiteTransaction {
 
   private func adopt(_ asset: Asset) throws {
     guard let assets else { return }
-    let folder: String?
+    let adoption: Adoption
     do throws(AssetError) {
-      folder = try assets.adopt(asset, into: shard)
+      adoption = try assets.adopt(asset, into: shard)
     } catch {
       throw StoreError(error)
     }
-    guard let folder else { throw MissingAsset(asset) }
-    unsyncedFolders.insert(folder)
+    switch adoption {
+    case .done(let place):
+      unsyncedFolders.insert(place)
+      contents.assets.insert(asset)
+    case .missing: throw MissingAsset(asset)
+    case .unprepared: contents.lack(asset)
+    }
   }
 
   /// Makes new links durable before the commit that relies on them.
@@ -74,9 +90,7 @@ extension SQLiteTransaction {
     defer { unsyncedFolders = [] }
     for folder in unsyncedFolders.sorted() {
       do throws(AssetError) {
-        try Folder.sync(folder)
-        // Syncs the folder's own entry as well: a killed process may have made the folder without syncing it.
-        try Folder.sync(Folder.parent(of: folder))
+        try assets?.sync(folder)
       } catch {
         throw UnsyncedFolder(reason: error)
       }
@@ -112,20 +126,14 @@ extension SQLiteTransaction {
 
   // MARK: Removing files; in commits of their own
 
-  /// See `ShardStore`. Files are removed before their rows. After a crash in between, the rows make the collection run
-  /// again, and a new use of the asset links the file again.
-  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) throws -> Int {
+  /// See `ShardStore`. Contents are removed before their rows. After a crash in between, the rows make the collection
+  /// run again, and a new use of the asset adopts the content again.
+  func collectAssets(orphanedBefore cutoff: Int64, limit: Int, by removal: ContentRemoval) throws -> Int {
     try write {
       let select = try statement(AssetQuery.orphaned)
       try select.bind(1, cutoff)
       try select.bind(2, max(limit, 0))
-      let hashes = try select.all { $0.blob(0) }
-      if hashes.isEmpty { return 0 }
-      do throws(AssetError) {
-        try assets?.remove(hashes, from: shard)
-      } catch {
-        throw StoreError(error)
-      }
+      let hashes = try remove(try select.all { $0.blob(0) }, by: removal)
       for hash in hashes {
         let delete = try writing(AssetQuery.delete)
         try delete.bind(1, hash)
@@ -135,16 +143,28 @@ extension SQLiteTransaction {
     }
   }
 
-  func removeUnknownFiles(inFolder folder: Int) throws -> Int {
-    guard let assets else { return 0 }
-    let unknown: [[UInt8]]
-    do {
-      unknown = try assets.hashes(in: folder, of: shard).filter { try asset(withHash: $0) == nil }
-      if !unknown.isEmpty { try assets.remove(unknown, from: shard) }
-    } catch let error as AssetError {
+  /// Removes those of the contents that have no row. What a later commit adopts has one by then.
+  func removeUnknown(_ hashes: [[UInt8]], by removal: ContentRemoval) throws -> Int {
+    try remove(try hashes.filter { try asset(withHash: $0) == nil }, by: removal).count
+  }
+
+  /// Removes contents here, or asks for their removal on another thread.
+  /// - Returns: the contents that are gone.
+  private func remove(_ hashes: [[UInt8]], by removal: ContentRemoval) throws -> [[UInt8]] {
+    if let done = removal.done { return hashes.filter(done.contains) }
+    guard let assets, !hashes.isEmpty else { return hashes }
+    if assets.announceRemoval(of: hashes, from: shard) {
+      throw AssetCalls("shard \(shard): a removal", holdsShard: true) { [shard] () throws(AssetError) in
+        try assets.remove(hashes, from: shard)
+        removal.end(hashes)
+      }
+    }
+    do throws(AssetError) {
+      try assets.remove(hashes, from: shard)
+    } catch {
       throw StoreError(error)
     }
-    return unknown.count
+    return hashes
   }
 
   // MARK: What databases hold
@@ -156,4 +176,27 @@ extension SQLiteTransaction {
     cache.databases.set(CachedRow(row: row, isDirty: true), for: row.key)
     cache.dirtyDatabases.append(row.key)
   }
+}
+
+/// The contents that a body adopts. With one that only the store of assets can tell of, the body goes on as if it were
+/// there, so that all are known at its end.
+struct BodyContents {
+  /// Those that were there, too: the next run needs them again.
+  var assets: Set<Asset> = []
+  private(set) var areUnprepared = false
+
+  mutating func lack(_ asset: Asset) {
+    assets.insert(asset)
+    areUnprepared = true
+  }
+}
+
+/// The contents that a body has had removed, for its next run.
+final class ContentRemoval: Sendable {
+  private let hashes = Mutex<Set<[UInt8]>?>(nil)
+
+  /// nil before the removal.
+  var done: Set<[UInt8]>? { hashes.withLock(\.self) }
+
+  func end(_ removed: [[UInt8]]) { hashes.withLock { $0 = Set(removed) } }
 }
