@@ -103,3 +103,11 @@ struct AssetDownloadTests {
     #expect(await world.respond(.get, path()).status == 404)
   }
 }
+
+/// Stands for a content, and keeps what was asked for.
+final class FoundContent: HTTPContent {
+  let hash: [UInt8]
+  let shard: Int
+  init(_ hash: [UInt8], _ shard: Int) { (self.hash, self.shard) = (hash, shard) }
+  func read(at offset: UInt64, limit: Int) -> [UInt8]? { nil }
+}

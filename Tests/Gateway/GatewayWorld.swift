@@ -10,14 +10,6 @@ import Testing
 
 @testable import Gateway
 
-/// Stands for a content, and keeps what was asked for.
-final class FoundContent: HTTPContent {
-  let hash: [UInt8]
-  let shard: Int
-  init(_ hash: [UInt8], _ shard: Int) { (self.hash, self.shard) = (hash, shard) }
-  func read(at offset: UInt64, limit: Int) -> [UInt8]? { nil }
-}
-
 /// A gateway with a scripted share service and scripted workers on an in-memory bus.
 final class GatewayWorld: Sendable {
   static let container = "iCloud.org.example.photos"
@@ -82,9 +74,8 @@ final class GatewayWorld: Sendable {
   ///   - worker: answers database requests; nil: always with an empty object.
   init(
     workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, servesAssets: Bool = false,
-    directAddress: String? = nil,
-    spool: String? = nil,
-    rate: TokenBucket.Rate? = nil, places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system,
+    directAddress: String? = nil, spool: String? = nil, rate: TokenBucket.Rate? = nil,
+    places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system,
     uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
     worker: Worker? = nil, resolver: Resolver? = nil, sharing: Sharing? = nil,
     publicURL: String = "http://gateway", console: ConsoleSite? = nil,
@@ -206,9 +197,9 @@ final class GatewayWorld: Sendable {
       buses.append(InMemoryBus(name: name, role: .worker, network: network, handlers: handlers, isReady: true))
     }
     self.buses = buses + [bus]
+    let publicAddress = PublicAddress(configured: publicURL)
     var options = Gateway.Options(
-      publicAddress: PublicAddress(configured: publicURL), notifierURL: "http://notifier",
-      requestLimit: limit, rate: rate)
+      publicAddress: publicAddress, notifierURL: "http://notifier", requestLimit: limit, rate: rate)
     options.places = places
     var gateway = Gateway(
       options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
