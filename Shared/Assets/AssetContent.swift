@@ -6,7 +6,7 @@ import Glibc
 import Records
 
 /// The stored bytes of one content, sealed or not. Calls block; any thread may make them.
-protocol AssetBytes: Sendable {
+package protocol AssetBytes: Sendable {
   /// Names the place in errors.
   var name: String { get }
   var byteCount: Int64 { get }

@@ -120,10 +120,11 @@ public struct AssetFolder: AssetStore {
     return offered
   }
 
+  public var removalTime: Duration { .zero }
   /// The writer's thread removes files: that takes no longer than a write.
-  public func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Bool { false }
+  public func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Int64? { nil }
 
-  public func remove(_ hashes: [[UInt8]], from shard: Int) throws(AssetError) {
+  public func remove(_ hashes: [[UInt8]], from shard: Int, announcedAt time: Int64?) throws(AssetError) {
     var folders: Set<String> = []
     for hash in hashes {
       let path = path(of: Asset(hash: hash, byteCount: 0), shard: shard)
@@ -185,8 +186,9 @@ public struct AssetFolder: AssetStore {
   /// A piece that waits for its write is all that an upload holds.
   public var uploadMemoryByteCount: Int { 0 }
 
-  public func spool(until expiry: Int64) throws(AssetError) -> any SpooledContent {
-    try SpoolFile(in: self, until: expiry)
+  public func spool(until expiry: Int64) throws(AssetError) -> SpooledContent {
+    let hour = SpoolHour.hour(of: expiry)
+    return SpooledContent(try PartFile(in: self, hour: hour), keys: keys, hour: hour)
   }
 
   public func sweepSpool(now: Int64) throws(AssetError) -> Int {
@@ -205,7 +207,7 @@ public struct AssetFolder: AssetStore {
   }
 
   func spoolFolder(_ bucket: Int64) -> String { "\(directory)/uploads/\(bucket)" }
-  func spoolPath(_ bucket: Int64, _ name: String) -> String { "\(spoolFolder(bucket))/\(name)" }
+  func spoolPath(_ bucket: Int64, _ name: String) -> String { "\(directory)/\(SpoolHour.name(bucket, name))" }
 
   /// The hours that the spool has folders for, ascending.
   private func buckets() throws(AssetError) -> [Int64] {

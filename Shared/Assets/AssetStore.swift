@@ -39,12 +39,18 @@ public protocol AssetStore: Sendable {
   /// Durable on return.
   /// - Returns: the assets that the shard has.
   func offer(_ assets: [Asset], of shard: Int, until expiry: Int64) throws(AssetError) -> Set<Asset>
-  /// Called on the writer's thread before contents are removed.
-  /// - Returns: true when `remove` is to be called on another thread. No commit adopts the contents until it has ended.
-  func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Bool
+  /// How long a removal may still be carried out when its worker has no answer, or has lost the shard. Zero when
+  /// removals end with their call.
+  var removalTime: Duration { get }
+  /// Called on the writer's thread before contents are removed, while the worker surely has the shard.
+  /// - Returns: the time for `remove`, which is to be called on another thread. No commit adopts the contents until that
+  ///   call has ended. nil when the writer's thread calls `remove`.
+  func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Int64?
   /// Removes contents of a shard durably. Skips missing ones.
-  /// - Parameter hashes: 32 bytes each.
-  func remove(_ hashes: [[UInt8]], from shard: Int) throws(AssetError)
+  /// - Parameters:
+  ///   - hashes: 32 bytes each.
+  ///   - time: from `announceRemoval`.
+  func remove(_ hashes: [[UInt8]], from shard: Int, announcedAt time: Int64?) throws(AssetError)
   /// The first bytes of the hashes of a shard's contents; ascending.
   func parts(of shard: Int) throws(AssetError) -> [Int]
   /// The hashes of a shard's contents that begin with one byte. Skips names that are no hashes.
@@ -71,7 +77,7 @@ public protocol AssetStore: Sendable {
   var uploadMemoryByteCount: Int { get }
   /// Begins a content in the spool.
   /// - Parameter expiry: the end of the time in which shards can adopt it, seconds since 1970.
-  func spool(until expiry: Int64) throws(AssetError) -> any SpooledContent
+  func spool(until expiry: Int64) throws(AssetError) -> SpooledContent
   /// Removes expired content and the unfinished uploads that crashes left.
   /// - Parameter now: seconds since 1970.
   /// - Returns: the number of removed contents.
@@ -86,17 +92,6 @@ public enum Adoption: Hashable, Sendable {
   case missing
   /// Only `prepare` can tell.
   case unprepared
-}
-
-/// A content on its way into the spool, where it appears complete or not at all. Calls block; any thread may make them,
-/// one at a time.
-public protocol SpooledContent: AnyObject, Sendable {
-  func write(_ content: [UInt8]) throws(AssetError)
-  /// Makes the content durable under its name.
-  /// - Throws: `full`, `io`, `unavailable`. The caller has to `discard` the content then.
-  func finish() throws(AssetError) -> Asset
-  /// Removes the content unless it is finished.
-  func discard()
 }
 
 extension AssetStore {

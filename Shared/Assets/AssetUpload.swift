@@ -46,7 +46,7 @@ public final class AssetUpload: Sendable {
   private let queue: DispatchQueue
   private let state = Mutex(State())
   /// Created and used on the queue.
-  private let file = Mutex<(any SpooledContent)?>(nil)
+  private let file = Mutex<SpooledContent?>(nil)
 
   /// - Parameter expiry: the end of the time in which shards can adopt the content, seconds since 1970.
   public init(into store: any AssetStore, until expiry: Int64, writers: AssetWriters) {
@@ -116,7 +116,7 @@ public final class AssetUpload: Sendable {
     }
   }
 
-  private func opened() throws(AssetError) -> any SpooledContent {
+  private func opened() throws(AssetError) -> SpooledContent {
     if let file = file.withLock({ $0 }) { return file }
     let made = try store.spool(until: expiry)
     file.withLock { $0 = made }

@@ -35,6 +35,9 @@ enum SpoolHour {
   /// - Parameter expiry: seconds since 1970.
   static func hour(of expiry: Int64) -> Int64 { max(expiry, 0) / seconds }
 
+  /// The place of a content in the spool.
+  static func name(_ hour: Int64, _ name: String) -> String { "uploads/\(hour)/\(name)" }
+
   /// True when no shard may adopt contents of that hour any more.
   /// - Parameter now: seconds since 1970.
   static func isOver(_ hour: Int64, at now: Int64) -> Bool { (hour + 1 + marginHours) * seconds <= now }

@@ -106,8 +106,8 @@ public protocol ShardStore: Sendable {
   /// most `limit`. Returns their number. Runs in the order of bodies, in a commit of its own. It never removes content
   /// whose use is not committed, and content that is used again later is adopted again.
   func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int>
-  /// Removes content that no commit knows of, because the commits that adopted it failed or never came. Each call looks
-  /// at one part of the shard's content, in a commit of its own.
+  /// Removes content that no commit knows of, because the commits that adopted it failed or never came; or has
+  /// `collectAssets` remove it. Each call looks at one part of the shard's content, in a commit of its own.
   /// - Parameter part: the part of the call before; nil for the first call.
   /// - Returns: nil when no part is left.
   func removeUnknownContent(after part: Int?) async throws -> RemovedContent?
@@ -141,7 +141,7 @@ public protocol ShardStore: Sendable {
 /// The result of looking at one part of a shard's content.
 public struct RemovedContent: Hashable, Sendable {
   public let part: Int
-  /// The number of assets whose content was removed.
+  /// The number of assets whose content no commit knew of.
   public let count: Int
 
   public init(part: Int, count: Int) {

@@ -2,7 +2,7 @@
 
 import Crypto
 
-/// One request. Nothing in it depends on the time, so that a repetition signs it again.
+/// One request.
 public struct S3Request: Hashable, Sendable {
   public let method: String
   /// The whole key; empty for the bucket.
@@ -12,6 +12,12 @@ public struct S3Request: Hashable, Sendable {
   /// Names in lower case.
   public var headers: [String: String]
   public var body: [UInt8]
+  /// The time of the signature, in seconds since 1970, for a request that must not be carried out late: the server
+  /// refuses it after `lifetime`. nil: each attempt signs anew, for 15 minutes.
+  public var decidedAt: Int64?
+
+  /// Seconds.
+  public static let lifetime: Int64 = 30
 
   public init(
     _ method: String, _ key: String, query: [String: String] = [:], headers: [String: String] = [:], body: [UInt8] = []
@@ -69,11 +75,20 @@ public struct S3Signer: Sendable {
     let signature = signature(of: canonical, at: time)
     headers["authorization"] =
       "\(Self.algorithm) Credential=\(credential),SignedHeaders=\(names),Signature=\(signature)"
-    headers["host"] = nil
     let query = Self.canonicalQuery(request.query)
     return SignedS3Request(
       url: place.origin + place.path + (query.isEmpty ? "" : "?" + query),
-      headers: headers.sorted { $0.key < $1.key }.map { (name: $0.key, value: $0.value) })
+      headers: Self.sent(headers))
+  }
+
+  private static func sent(_ headers: [String: String]) -> [(name: String, value: String)] {
+    headers.filter { $0.key != "host" }.sorted { $0.key < $1.key }.map { (name: $0.key, value: $0.value) }
+  }
+
+  /// Signs a request by its URL, so that the server refuses it after some time. Its checksum protects the body.
+  /// - Parameter seconds: the time for which the signature is good, at most a week.
+  public func signed(_ request: S3Request, at now: Int64, for seconds: Int64) -> SignedS3Request {
+    presigned(request, to: location.place(of: request.key, endpoint: location.endpoint), at: now, for: seconds)
   }
 
   /// A URL that anybody may GET until it expires, with any range.
@@ -82,23 +97,28 @@ public struct S3Signer: Sendable {
   ///   - endpoint: the server that the URL names; nil for Amazon's.
   ///   - seconds: the time for which the URL is good, at most a week.
   public func presigned(
-    _ key: String, query: [String: String] = [:], endpoint: String?, at now: Int64, for seconds: Int
+    _ key: String, query: [String: String] = [:], endpoint: String?, at now: Int64, for seconds: Int64
   ) -> String {
-    presigned(location.place(of: key, endpoint: endpoint), query: query, at: now, for: seconds)
+    let request = S3Request("GET", key, query: query)
+    return presigned(request, to: location.place(of: key, endpoint: endpoint), at: now, for: seconds).url
   }
 
-  func presigned(_ place: S3Location.Place, query: [String: String] = [:], at now: Int64, for seconds: Int) -> String {
+  func presigned(
+    _ request: S3Request, to place: S3Location.Place, at now: Int64, for seconds: Int64
+  ) -> SignedS3Request {
     let time = S3Date.text(now)
-    var query = query
+    var headers = request.headers
+    headers["host"] = place.host
+    var query = request.query
     query["X-Amz-Algorithm"] = Self.algorithm
     query["X-Amz-Credential"] = "\(credentials.keyID)/\(scope(time))"
     query["X-Amz-Date"] = time
     query["X-Amz-Expires"] = String(seconds)
-    query["X-Amz-SignedHeaders"] = "host"
+    query["X-Amz-SignedHeaders"] = headers.keys.sorted().joined(separator: ";")
     query["X-Amz-Security-Token"] = credentials.sessionToken
-    let canonical = canonicalRequest("GET", place.path, query, ["host": place.host], payload: Self.unsignedPayload)
-    return
-      "\(place.origin)\(place.path)?\(Self.canonicalQuery(query))&X-Amz-Signature=\(signature(of: canonical, at: time))"
+    let canonical = canonicalRequest(request.method, place.path, query, headers, payload: Self.unsignedPayload)
+    let signed = "\(Self.canonicalQuery(query))&X-Amz-Signature=\(signature(of: canonical, at: time))"
+    return SignedS3Request(url: "\(place.origin)\(place.path)?\(signed)", headers: Self.sent(headers))
   }
 
   private func canonicalRequest(

@@ -121,7 +121,7 @@ struct AssetConformanceTests {
         #expect(throws: AssetError.self) { try store.read(wrong, shard: 0) }
       }
       #expect(try store.parts(of: 0).isEmpty && store.hashes(in: 1, of: 0).isEmpty)
-      try store.remove([asset.hash], from: 0)
+      try store.remove([asset.hash], from: 0, announcedAt: nil)
       #expect(try store.finds(asset, into: 0), "a shard removes nothing from the spool")
     }
   }
@@ -146,7 +146,8 @@ struct AssetConformanceTests {
       }
       _ = try store.sweepSpool(now: 99 * Self.hour)
       try store.prepare([assets[0]], for: 0)
-      for _ in 0..<2 { try store.remove([assets[0].hash, assets[1].hash, SHA256.hash([99])], from: 0) }
+      let removed = [assets[0].hash, assets[1].hash, SHA256.hash([99])]
+      for _ in 0..<2 { try store.remove(removed, from: 0, announcedAt: nil) }
       #expect(try [.missing, .unprepared].contains(store.adopt(assets[0], into: 0)), "what was prepared is gone")
       #expect(try store.take(assets[0], into: 0) == nil)
       #expect(try store.present(assets, in: 0) == Set(assets[2...]) && store.present(assets, in: 1) == Set(assets))
@@ -210,14 +211,14 @@ struct AssetConformanceTests {
       #expect(try store.adopt(asset, into: 0) == .done(place: "shard-0"))
       #expect(try store.adopt(asset, into: 0) == .unprepared)
       try store.prepare([asset], for: 0)
-      #expect(store.announceRemoval(of: [asset.hash], from: 0))
+      let time = try #require(store.announceRemoval(of: [asset.hash], from: 0))
       #expect(try store.adopt(asset, into: 0) == .unprepared)
       let refusal = #expect(throws: AssetError.self) { try store.prepare([asset], for: 0) }
       guard case .unavailable = refusal else {
         Issue.record("\(String(describing: refusal))")
         return
       }
-      try store.remove([asset.hash], from: 0)
+      try store.remove([asset.hash], from: 0, announcedAt: time)
       #expect(try store.take(asset, into: 0) == "shard-0", "the spool still has it")
     }
   }

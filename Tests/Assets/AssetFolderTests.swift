@@ -97,7 +97,7 @@ struct AssetFolderTests {
     let asset = try assets.put([1], until: 0)
     _ = try assets.take(asset, into: 0)
     _ = try assets.take(asset, into: 1)
-    for _ in 0..<2 { try assets.remove([asset.hash, SHA256.hash([8])], from: 0) }
+    for _ in 0..<2 { try assets.remove([asset.hash, SHA256.hash([8])], from: 0, announcedAt: nil) }
     #expect(!FileManager.default.fileExists(atPath: assets.path(of: asset, shard: 0)))
     #expect(try assets.read(asset, shard: 1) == [1])
   }

@@ -121,9 +121,26 @@ import Testing
     #expect(try store.take(asset, into: 0) != nil)
     // Twice, because libcurl sends a request again at once if a kept connection ends before an answer begins.
     try await server.set([.init(.lose, "POST", match: "delete", times: 2)])
-    #expect(throws: AssetError.self) { try store.remove([asset.hash], from: 0) }
+    #expect(throws: AssetError.self) { try store.remove([asset.hash], from: 0, announcedAt: nil) }
     #expect(count.value.load(ordering: .relaxed) == 0)
     #expect(throws: AssetError.self) { try store.take(asset, into: 0) }
+    #expect(try behind.present([asset], in: 0).isEmpty)
+  }
+
+  @Test func `a removal that reaches the server too late is refused, and is not sent too late`() async throws {
+    let asset = try behind.put(Self.short, until: Self.expiry)
+    try await server.set([])
+    #expect(try store.take(asset, into: 0) != nil)
+    let time = try #require(store.announceRemoval(of: [asset.hash], from: 0))
+    // The request is on its way for so long.
+    try await server.set([.init(.skew, "POST", match: "delete", value: Int(S3Request.lifetime) + 5)])
+    let refusal = #expect(throws: AssetError.self) { try store.remove([asset.hash], from: 0, announcedAt: time) }
+    #expect(refusal?.reason.contains("403") == true, "\(String(describing: refusal))")
+    // No fault is left: the bucket itself would carry it out.
+    let old = time - S3Request.lifetime
+    #expect(throws: AssetError.self) { try store.remove([asset.hash], from: 0, announcedAt: old) }
+    #expect(try behind.present([asset], in: 0) == [asset])
+    try store.remove([asset.hash], from: 0, announcedAt: nil)
     #expect(try behind.present([asset], in: 0).isEmpty)
   }
 

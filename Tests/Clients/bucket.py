@@ -78,10 +78,13 @@ class Proxy(http.server.BaseHTTPRequestHandler):
 
     def judged(self, body, clock):
         """The refusal of a server that compares times and hashes, as Amazon's does and moto does not."""
-        sent = self.headers.get("x-amz-date")
+        query = parse_qs(urlsplit(self.path).query)
+        sent = self.headers.get("x-amz-date") or query.get("X-Amz-Date", [None])[0]
         if sent:
             moment = datetime.strptime(sent, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc).timestamp()
-            if abs(moment - clock) > 900:
+            if moment + int(query.get("X-Amz-Expires", ["900"])[0]) < clock:
+                return refusal(403, "AccessDenied" if "X-Amz-Expires" in query else "RequestTimeTooSkewed")
+            if moment - clock > 900:
                 return refusal(403, "RequestTimeTooSkewed")
         wanted = self.headers.get("x-amz-content-sha256")
         if wanted and len(wanted) == 64 and wanted != hashlib.sha256(body).hexdigest():

@@ -57,12 +57,15 @@ extension AssetBucket {
   }
 
   /// Deletes objects. Skips missing ones.
-  /// - Parameter keys: at most 1000.
-  func delete(_ keys: [String], _ retry: S3Retry = .patient) throws(AssetError) {
+  /// - Parameters:
+  ///   - keys: at most 1000.
+  ///   - time: see `S3Request.decidedAt`.
+  func delete(_ keys: [String], _ retry: S3Retry = .patient, decidedAt time: Int64? = nil) throws(AssetError) {
     guard let first = keys.first else { return }
     try call("delete", first) { () throws(BucketFailure) in
       let body = S3Upload.deletion(keys)
-      let request = S3Request("POST", "", query: ["delete": ""], headers: Self.checksum(of: body), body: body)
+      var request = S3Request("POST", "", query: ["delete": ""], headers: Self.checksum(of: body), body: body)
+      request.decidedAt = time
       let node = try connection.document(request, retry)
       guard let error = node.children(named: "Error").first else { return }
       throw .refused(S3Refusal(status: 500, code: error.value("Code") ?? ""))
@@ -78,31 +81,39 @@ extension AssetBucket {
   {
     var query = ["list-type": "2", "prefix": prefix]
     query["start-after"] = key
-    while true {
-      let page = try page(query)
-      guard try take(page.objects), let continuation = page.continuation else { return }
-      query["continuation-token"] = continuation
+    try pages(query) { page throws(AssetError) in try take(page.objects) }
+  }
+
+  /// Lists what is directly in a folder.
+  /// - Parameters:
+  ///   - folder: a whole key's beginning, up to a slash.
+  ///   - take: called with each page.
+  func list(folder: String, _ take: (S3List) -> Void) throws(AssetError) {
+    try pages(["list-type": "2", "prefix": folder, "delimiter": "/"]) { page in
+      take(page)
+      return true
     }
   }
 
   /// The names between `folder` and the next slash of all keys.
   func prefixes(in folder: String) throws(AssetError) -> [String] {
-    var query = ["list-type": "2", "prefix": folder, "delimiter": "/"]
     var names: [String] = []
-    while true {
-      let page = try page(query)
-      names += page.prefixes.map { String($0.dropFirst(folder.count).dropLast()) }
-      guard let continuation = page.continuation else { return names }
-      query["continuation-token"] = continuation
-    }
+    try list(folder: folder) { page in names += page.prefixes.map { String($0.dropFirst(folder.count).dropLast()) } }
+    return names
   }
 
-  private func page(_ query: [String: String]) throws(AssetError) -> S3List {
-    try call("list", query["prefix"] ?? "") { () throws(BucketFailure) in
-      guard let list = S3List(try connection.document(S3Request("GET", "", query: query))) else {
-        throw .wrong("the answer is no list")
+  /// - Parameter take: called with each page; returns whether to go on.
+  private func pages(_ query: [String: String], _ take: (S3List) throws(AssetError) -> Bool) throws(AssetError) {
+    var query = query
+    while true {
+      let page = try call("list", query["prefix"] ?? "") { () throws(BucketFailure) in
+        guard let list = S3List(try connection.document(S3Request("GET", "", query: query))) else {
+          throw .wrong("the answer is no list")
+        }
+        return list
       }
-      return list
+      guard try take(page), let continuation = page.continuation else { return }
+      query["continuation-token"] = continuation
     }
   }
 

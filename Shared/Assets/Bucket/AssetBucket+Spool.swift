@@ -37,8 +37,9 @@ extension AssetBucket {
 
   public var uploadMemoryByteCount: Int { S3Parts.partByteCount }
 
-  public func spool(until expiry: Int64) -> any SpooledContent {
-    SpooledObject(in: self, hour: SpoolHour.hour(of: expiry))
+  public func spool(until expiry: Int64) -> SpooledContent {
+    let hour = SpoolHour.hour(of: expiry)
+    return SpooledContent(PartObject(in: self, hour: hour), keys: keys, hour: hour)
   }
 
   public func sweepSpool(now: Int64) throws(AssetError) -> Int {

@@ -45,7 +45,9 @@ public final class AssetBucket: AssetStore {
   private static let knownLimit = 10_000
   /// The time after which a preparation asks for no further content.
   private static let preparationSeconds: Int64 = 30
-  private static let doubtfulSeconds: Int64 = 60
+  /// The server refuses a removal that comes later than `S3Request.lifetime`, and has the same time once more to end
+  /// one that it has begun.
+  private static let doubtfulSeconds = 2 * S3Request.lifetime
   /// A list answers more assets than this by one request; fewer are asked for one by one.
   private static let askedCount = 4
 
@@ -67,9 +69,9 @@ public final class AssetBucket: AssetStore {
   func key(of hash: [UInt8], shard: Int) -> String {
     location.prefix + Asset(hash: hash, byteCount: 0).relativePath(inShard: shard)
   }
-  private func folder(ofShard shard: Int) -> String { location.prefix + Asset.folder(ofShard: shard) + "/" }
+  func folder(ofShard shard: Int) -> String { location.prefix + Asset.folder(ofShard: shard) + "/" }
   var spoolFolder: String { location.prefix + "uploads/" }
-  func spoolKey(_ hour: Int64, _ name: String) -> String { "\(spoolFolder)\(hour)/\(name)" }
+  func spoolKey(_ hour: Int64, _ name: String) -> String { location.prefix + SpoolHour.name(hour, name) }
 
   // MARK: A shard's contents
 
@@ -164,16 +166,22 @@ public final class AssetBucket: AssetStore {
     return offered
   }
 
-  public func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Bool {
+  public var removalTime: Duration { .seconds(Self.doubtfulSeconds) }
+
+  public func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Int64? {
     doubt(hashes, of: shard, until: .max)
-    return true
+    return connection.now
   }
 
-  public func remove(_ hashes: [[UInt8]], from shard: Int) throws(AssetError) {
+  public func remove(_ hashes: [[UInt8]], from shard: Int, announcedAt time: Int64?) throws(AssetError) {
     doubt(hashes, of: shard, until: .max)
     do throws(AssetError) {
+      let time = time ?? connection.now
+      guard connection.now < time + S3Request.lifetime else {
+        throw .unavailable("\(location): a removal of contents of shard \(shard) comes too late")
+      }
       // One attempt: a repetition could come too late, after a commit has adopted the content again.
-      try delete(hashes.map { key(of: $0, shard: shard) }, .once)
+      try delete(hashes.map { key(of: $0, shard: shard) }, .once, decidedAt: time)
     } catch {
       doubt(hashes, of: shard, until: connection.now + Self.doubtfulSeconds)
       throw error
@@ -190,54 +198,6 @@ public final class AssetBucket: AssetStore {
         state.doubtful[place] = end
       }
     }
-  }
-
-  public func parts(of shard: Int) throws(AssetError) -> [Int] {
-    try prefixes(in: folder(ofShard: shard)).compactMap { name in
-      name.utf8.count == 2 ? Hex.decode(name).map { Int($0[0]) } : nil
-    }
-  }
-
-  public func hashes(in part: Int, of shard: Int) throws(AssetError) -> [[UInt8]] {
-    let digits = Hex.encode([UInt8(clamping: part)])
-    let folder = "\(folder(ofShard: shard))\(digits)/"
-    var hashes: [[UInt8]] = []
-    try list(folder) { objects in
-      hashes += objects.compactMap { object in
-        Hex.decode(digits + object.key.dropFirst(folder.count)).flatMap { $0.count == SHA256.byteCount ? $0 : nil }
-      }
-      return true
-    }
-    return hashes
-  }
-
-  public func adoptUnsharded(_ assets: [Asset], into shard: Int) throws(AssetError) {
-    for asset in assets {
-      // An object that is missing here was missing before the upgrade.
-      _ = try copy(location.prefix + asset.unshardedPath, to: key(of: asset.hash, shard: shard))
-    }
-  }
-
-  public func open(_ hash: [UInt8], of shard: Int) throws(AssetError) -> AssetContent? {
-    try content(at: key(of: hash, shard: shard), hash)
-  }
-
-  private func content(at key: String, _ hash: [UInt8]) throws(AssetError) -> AssetContent? {
-    guard let bytes = try ObjectBytes(key, in: self) else { return nil }
-    return try AssetContent(bytes, hash: hash, keys: keys)
-  }
-
-  public func read(_ asset: Asset, shard: Int) throws(AssetError) -> [UInt8] {
-    guard asset.hash.count == SHA256.byteCount else { throw .io("an asset's hash has \(asset.hash.count) bytes") }
-    let key = key(of: asset.hash, shard: shard)
-    if let content = try content(at: key, asset.hash) { return try content.readAll(of: asset) }
-    var hours: [Int64]?
-    if let spooled = try spooled(asset, &hours),
-      let content = try content(at: spooled, asset.hash)
-    {
-      return try content.readAll(of: asset)
-    }
-    throw .io("\(Self.text(location, key)) is missing; restore an earlier version of it")
   }
 
   public var keepsFiles: Bool { false }

@@ -83,6 +83,7 @@ final class BucketConnection: Sendable {
       var retryAfter: String?
       switch self.attempt(request, retry.attemptTime) {
       case .success(let response):
+        let isNewTime = learnTime(from: response)
         if let contradiction = Self.contradiction(of: response, to: request) {
           failure = .wrong(contradiction)
         } else if (200...299).contains(response.status) {
@@ -94,7 +95,7 @@ final class BucketConnection: Sendable {
           let refusal = S3Refusal(status: response.status, body: response.body)
           // An answer to HEAD has no code.
           let mayBeTime = refusal.code == "RequestTimeTooSkewed" || request.method == "HEAD" && response.status == 403
-          if mayBeTime, learnTime(from: response), attempt <= retry.attemptCount { continue }
+          if mayBeTime, isNewTime, attempt <= retry.attemptCount { continue }
           guard S3Retry.isPassing(refusal) else { throw .refused(refusal) }
           failure = .refused(refusal)
           retryAfter = response["retry-after"]
@@ -124,7 +125,10 @@ final class BucketConnection: Sendable {
   private func attempt(_ request: S3Request, _ time: Duration) -> Result<HTTPClient.Response, HTTPClientError> {
     slots.wait()
     defer { slots.signal() }
-    let signed = signer.signed(request, at: now)
+    let signed =
+      if let time = request.decidedAt { signer.signed(request, at: time, for: S3Request.lifetime) } else {
+        signer.signed(request, at: now)
+      }
     let start = ContinuousClock.now
     let result = Result { () throws(HTTPClientError) in
       try client.sendAndWait(
@@ -139,8 +143,8 @@ final class BucketConnection: Sendable {
     return result
   }
 
-  /// Takes the server's time for later signatures.
-  /// - Returns: false when it is known already.
+  /// Takes the server's time for later signatures: those of requests that expire must not be ahead of it.
+  /// - Returns: false when it was known, or nearly so.
   private func learnTime(from response: HTTPClient.Response) -> Bool {
     guard let time = response["date"].flatMap({ S3Date.seconds(ofHTTP: $0) }) else { return false }
     let found = time - clock()

@@ -21,7 +21,7 @@ final class ObjectBytes: AssetBytes {
 
   private static let windowByteCount = 1 << 20
   /// Enough for a client to begin.
-  private static let addressSeconds = 60
+  private static let addressSeconds: Int64 = 60
 
   /// - Returns: nil when the object is missing.
   init?(_ key: String, in bucket: AssetBucket) throws(AssetError) {

@@ -69,8 +69,7 @@ public final class SQLiteShardStore: ShardStore {
       throw StoreError(error)
     }
     guard let found else { return nil }
-    let removal = ContentRemoval()
-    let commit = enqueue(of: "", runsAlone: true) { try $0.removeUnknown(found.hashes, by: removal) }
+    let commit = enqueue(of: "", runsAlone: true) { try $0.removeUnknown(found.hashes) }
     return RemovedContent(part: found.part, count: try await commit.value)
   }
 

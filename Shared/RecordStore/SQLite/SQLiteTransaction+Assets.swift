@@ -47,13 +47,13 @@ extension SQLiteTransaction {
       throw ContradictingWrite("an asset's hash has \(asset.hash.count) bytes")
     }
     let known = try self.asset(withHash: asset.hash)
-    // The file of an unused asset may be gone already: a collection that fails after removing files leaves their rows.
-    if known?.useCount ?? 0 == 0 { try adopt(asset) }
-    if known != nil {
+    if let known, known.useCount > 0 {
       let update = try writing(AssetQuery.use)
       try update.bind(1, asset.hash)
       try update.run()
     } else {
+      // The content of an unused asset may be gone: a collection that fails after removing contents leaves their rows.
+      try adopt(asset, isKnown: known != nil)
       let insert = try writing(AssetQuery.insert)
       try insert.bind(1, asset.hash)
       try insert.bind(2, asset.byteCount)
@@ -68,8 +68,13 @@ extension SQLiteTransaction {
     try update.run()
   }
 
-  private func adopt(_ asset: Asset) throws {
+  /// - Parameter isKnown: whether an unused row has the asset, so that an owner before may have begun to remove it.
+  private func adopt(_ asset: Asset, isKnown: Bool) throws {
     guard let assets else { return }
+    if isKnown, let ownedSince, ContinuousClock.now - ownedSince < assets.removalTime {
+      throw StoreError.unavailable(
+        "shard \(shard): an asset was unused when its worker changed; it can be used after \(assets.removalTime)")
+    }
     let adoption: Adoption
     do throws(AssetError) {
       adoption = try assets.adopt(asset, into: shard)
@@ -143,9 +148,17 @@ extension SQLiteTransaction {
     }
   }
 
-  /// Removes those of the contents that have no row. What a later commit adopts has one by then.
-  func removeUnknown(_ hashes: [[UInt8]], by removal: ContentRemoval) throws -> Int {
-    try remove(try hashes.filter { try asset(withHash: $0) == nil }, by: removal).count
+  /// Removes those of the contents that have no row. What a later commit adopts has one by then. Where a removal may be
+  /// carried out late, they get rows of unused assets, because the next owner has to know of it.
+  func removeUnknown(_ hashes: [[UInt8]]) throws -> Int {
+    let unknown = try hashes.filter { try asset(withHash: $0) == nil }
+    guard let assets, assets.removalTime > .zero else { return try remove(unknown, by: ContentRemoval()).count }
+    for hash in unknown {
+      let insert = try writing(AssetQuery.insertUnused)
+      try insert.bind(1, hash)
+      try insert.run()
+    }
+    return unknown.count
   }
 
   /// Removes contents here, or asks for their removal on another thread.
@@ -153,14 +166,15 @@ extension SQLiteTransaction {
   private func remove(_ hashes: [[UInt8]], by removal: ContentRemoval) throws -> [[UInt8]] {
     if let done = removal.done { return hashes.filter(done.contains) }
     guard let assets, !hashes.isEmpty else { return hashes }
-    if assets.announceRemoval(of: hashes, from: shard) {
+    // This body's transaction has compared the epoch and holds the file's lock: nobody else has the shard yet.
+    if let time = assets.announceRemoval(of: hashes, from: shard) {
       throw AssetCalls("shard \(shard): a removal", holdsShard: true) { [shard] () throws(AssetError) in
-        try assets.remove(hashes, from: shard)
+        try assets.remove(hashes, from: shard, announcedAt: time)
         removal.end(hashes)
       }
     }
     do throws(AssetError) {
-      try assets.remove(hashes, from: shard)
+      try assets.remove(hashes, from: shard, announcedAt: nil)
     } catch {
       throw StoreError(error)
     }

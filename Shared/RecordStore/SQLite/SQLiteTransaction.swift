@@ -64,6 +64,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
   private(set) var bodyFailure: (any Error)?
 
   var contents = BodyContents()
+  /// The beginning of the first group. All commits of the owner before came earlier.
+  private(set) var ownedSince: ContinuousClock.Instant?
 
   /// Settled transactions that the group forgot because of a limit.
   var forgottenTransactionCount = 0
@@ -114,6 +116,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
 
   /// Called when the SQL transaction has begun.
   func groupBegins() {
+    if ownedSince == nil { ownedSince = .now }
     groupHasWritten = false
     bodyHasWritten = false
     recordCount = 0

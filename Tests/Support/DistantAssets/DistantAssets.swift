@@ -14,6 +14,9 @@ public final class DistantAssets: AssetStore {
     var known: Set<Asset> = []
     var leaving: Set<[UInt8]> = []
     var failure: AssetError?
+    var losesRemovals = false
+    /// The removals without an answer.
+    var lost: [(hashes: [[UInt8]], shard: Int)] = []
     var callCount = 0
     var watchers: [(count: Int, continuation: CheckedContinuation<Void, Never>)] = []
   }
@@ -21,10 +24,14 @@ public final class DistantAssets: AssetStore {
   private let near: AssetFolder
   private let state = Mutex(State())
   private let gate: DispatchSemaphore?
+  public let removalTime: Duration
 
-  /// - Parameter isGated: whether preparations and removals wait until they are let through.
-  public init(_ near: AssetFolder, isGated: Bool = false) {
+  /// - Parameters:
+  ///   - isGated: whether preparations and removals wait until they are let through.
+  ///   - removalTime: how long a shard's next owner fears the removals of the one before.
+  public init(_ near: AssetFolder, isGated: Bool = false, removalTime: Duration = .milliseconds(1)) {
     self.near = near
+    self.removalTime = removalTime
     gate = isGated ? DispatchSemaphore(value: 0) : nil
   }
 
@@ -32,6 +39,13 @@ public final class DistantAssets: AssetStore {
   public var callCount: Int { state.withLock(\.callCount) }
 
   public func fail(with failure: AssetError?) { state.withLock { $0.failure = failure } }
+
+  /// From now on removals get no answer. They are carried out by `carryOutLostRemovals`.
+  public func loseRemovals() { state.withLock { $0.losesRemovals = true } }
+
+  public func carryOutLostRemovals() throws(AssetError) {
+    for removal in state.withLock(\.lost) { try near.remove(removal.hashes, from: removal.shard, announcedAt: nil) }
+  }
 
   /// Lets that many calls through, now or when they come.
   public func open(for count: Int) { for _ in 0..<count { gate?.signal() } }
@@ -85,17 +99,22 @@ public final class DistantAssets: AssetStore {
     state.withLock { $0.known.contains(asset) } ? try near.canAdopt(asset, into: shard) : nil
   }
 
-  public func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Bool {
+  public func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Int64? {
     state.withLock { state in
       state.leaving.formUnion(hashes)
       state.known = []
     }
-    return true
+    return 0
   }
 
-  public func remove(_ hashes: [[UInt8]], from shard: Int) throws(AssetError) {
+  public func remove(_ hashes: [[UInt8]], from shard: Int, announcedAt time: Int64?) throws(AssetError) {
     try wait()
-    try near.remove(hashes, from: shard)
+    let isLost = state.withLock { state in
+      if state.losesRemovals { state.lost.append((hashes, shard)) }
+      return state.losesRemovals
+    }
+    if isLost { throw .unavailable("no answer") }
+    try near.remove(hashes, from: shard, announcedAt: nil)
     state.withLock { $0.leaving.subtract(hashes) }
   }
 
@@ -121,7 +140,7 @@ public final class DistantAssets: AssetStore {
   }
   public func file(of asset: Asset, shard: Int) -> String? { nil }
   public var uploadMemoryByteCount: Int { 0 }
-  public func spool(until expiry: Int64) throws(AssetError) -> any SpooledContent {
+  public func spool(until expiry: Int64) throws(AssetError) -> SpooledContent {
     try checkThread()
     return try near.spool(until: expiry)
   }
