@@ -151,8 +151,8 @@ let services: [Target] = [
   service(
     "Console",
     [
-      "OptionWords", "HTTPClient", "ServiceBus", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "Records",
-      "JSON", "Crypto", "CLinux",
+      "OptionWords", "HTTPClient", "ServiceBus", "RecordStore", "Assets", "S3", "ObjectModel", "XCDataModel",
+      "WebServices", "Records", "JSON", "Crypto", "CLinux",
     ]),
   service(
     "Notifier",

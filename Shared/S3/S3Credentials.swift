@@ -27,6 +27,14 @@ public struct S3Credentials: Sendable, CustomStringConvertible {
     self.init(keyID: keyID, secret: secret, sessionToken: values["aws_session_token"])
   }
 
+  /// Reads the variables that Amazon's tools know.
+  /// - Returns: nil when one of the first two is missing or empty.
+  public init?(environment: (String) -> String?) {
+    func value(_ name: String) -> String? { environment(name).flatMap { $0.isEmpty ? nil : $0 } }
+    guard let keyID = value("AWS_ACCESS_KEY_ID"), let secret = value("AWS_SECRET_ACCESS_KEY") else { return nil }
+    self.init(keyID: keyID, secret: secret, sessionToken: value("AWS_SESSION_TOKEN"))
+  }
+
   public var description: String { "S3Credentials(\(keyID))" }
 }
 

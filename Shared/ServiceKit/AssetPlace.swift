@@ -68,7 +68,7 @@ public enum AssetPlace: Sendable {
 
   private static func credentials(_ options: Options) throws -> S3Credentials {
     guard let path = options.text(credentials) else {
-      guard let keyID = variable("AWS_ACCESS_KEY_ID"), let secret = variable("AWS_SECRET_ACCESS_KEY") else {
+      guard let found = S3Credentials(environment: { getenv($0).map { String(cString: $0) } }) else {
         throw ExitError(
           .configuration,
           """
@@ -77,7 +77,7 @@ public enum AssetPlace: Sendable {
           """
         )
       }
-      return S3Credentials(keyID: keyID, secret: secret, sessionToken: variable("AWS_SESSION_TOKEN"))
+      return found
     }
     guard let text = readSmallFile(path) else {
       throw ExitError(
@@ -88,10 +88,6 @@ public enum AssetPlace: Sendable {
         .configuration, "--\(credentials) names '\(path)', which lacks aws_access_key_id or aws_secret_access_key.")
     }
     return found
-  }
-
-  private static func variable(_ name: String) -> String? {
-    getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
   }
 
   private static func observer(_ metrics: Metrics) -> @Sendable (BucketEvent) -> Void {
