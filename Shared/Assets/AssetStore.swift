@@ -43,8 +43,8 @@ public protocol AssetStore: Sendable {
   /// removals end with their call.
   var removalTime: Duration { get }
   /// Called on the writer's thread before contents are removed, while the worker surely has the shard.
-  /// - Returns: the time for `remove`, which is to be called on another thread. No commit adopts the contents until that
-  ///   call has ended. nil when the writer's thread calls `remove`.
+  /// - Returns: the time for `remove`, which is to be called on another thread. No commit adopts the contents until
+  ///   that call has ended. nil when the writer's thread calls `remove`.
   func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Int64?
   /// Removes contents of a shard durably. Skips missing ones.
   /// - Parameters:
