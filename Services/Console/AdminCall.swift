@@ -13,6 +13,7 @@ struct AdminCall: Hashable, Sendable {
     case listSessions, revokeSession
     case addIdentity, listIdentities, removeIdentity
     case invite, listInvitations, withdrawInvitation
+    case addPushService, listPushServices, removePushService, listRegistrations, endRegistration
     case createToken, listTokens, revokeToken
     case addKey, listKeys, revokeKey
     case exportSchema, importSchema, promoteSchema, diffSchema
@@ -70,6 +71,8 @@ struct AdminCall: Hashable, Sendable {
     case .revokeSession: self.init("DELETE", admin + ["sessions", argument])
     case .addIdentity, .listIdentities, .removeIdentity, .invite, .listInvitations, .withdrawInvitation:
       self.init(identities: kind, invocation, content: content)
+    case .addPushService, .listPushServices, .removePushService, .listRegistrations, .endRegistration:
+      self.init(pushes: kind, invocation, content: content)
     case .listUsers:
       self.init("GET", admin + ["users"], query: [("usage", "true")] + Self.given(invocation, "container"))
     case .showUser: self.init("GET", admin + ["users", argument])

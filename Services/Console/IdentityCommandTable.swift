@@ -103,5 +103,5 @@ extension AdminCall {
 
 extension String {
   /// Without the line's end that editors put behind a secret.
-  fileprivate func trimmingLineEnd() -> String { String(reversed().drop { $0.isNewline }.reversed()) }
+  func trimmingLineEnd() -> String { String(reversed().drop { $0.isNewline }.reversed()) }
 }

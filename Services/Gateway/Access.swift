@@ -20,11 +20,10 @@ extension Route.Target {
   func need(in scope: DatabaseScope?) -> Need {
     switch self {
     case .record, .resolveShares: scope == .public ? .app : .user
-    case .exchangeIdentity: .app
+    case .exchangeIdentity, .pushKey: .app
     // Stores belong to the user who set them up, in the public database, too.
     case .store, .zone, .acceptShares, .declineShares, .requestShareAccess, .userCaller, .userCurrent, .userDiscovery,
-      .userLookup, .createPushToken, .registerPushToken,
-      .assetTokens:
+      .userLookup, .createPushToken, .registerPushToken, .unregisterPushToken, .assetTokens:
       .user
     case .operatorCall, .operatorZone, .operatorUnshare, .operatorRecord, .operatorStore, .live, .livePings:
       .operatorToken

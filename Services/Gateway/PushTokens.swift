@@ -1,5 +1,5 @@
 // `tokens/create` and `tokens/register` (docs/protocol/record-plane.md#push-tokens): addresses of web couriers,
-// which carry their own authority.
+// which carry their own authority, and devices that vendors wake.
 
 import Authentication
 import Crypto
@@ -24,12 +24,7 @@ extension Gateway {
     }
     let document = try JSONValue.request(request.body)
     let apnsEnvironment = try Self.text(document, "apnsEnvironment", byteLimit: 64) ?? environment.rawValue
-    let sentClientID = try Self.text(document, "clientId", byteLimit: Self.clientIDByteLimit)
-    let drawn = Self.name(drawnFor: try Self.requestID(exchange, Caller(userRecordName: user)))
-    let clientID =
-      sentClientID ?? request.query("clientId").flatMap {
-        (1...Self.clientIDByteLimit).contains($0.utf8.count) ? $0 : nil
-      } ?? drawn
+    let clientID = try clientID(exchange, document, user: user)
     guard let grant = exchange.authentication?.reply.grant else {
       throw RecordError(.internalError, "The credentials have no name")
     }
@@ -40,11 +35,14 @@ extension Gateway {
         expiry: CourierToken.expiry(at: wallClock.now)
       ).text(signedWith: try await secrets.signingKey())
     } else {
-      guard let token = document["apnsToken"]?.string else {
-        throw RecordError(.badRequest, "apnsToken is missing or not a string")
+      let request = try SleepingDeviceRequest(document, apnsEnvironment: apnsEnvironment)
+      guard let known = try await own(request.token, of: user) else {
+        try await register(
+          request,
+          RegisterForPush.Device(
+            container: container, environment: environment, userRecordName: user, clientID: clientID, grant: grant))
+        return Self.json(Array("{}".utf8))
       }
-      // As with CloudKit, another service's token is accepted; nothing is delivered to it here.
-      guard let known = try await own(token, of: user) else { return Self.json(Array("{}".utf8)) }
       courier = known
     }
     try await couriers.open(
@@ -61,17 +59,27 @@ extension Gateway {
     return Self.json(writer.bytes)
   }
 
+  private func clientID(_ exchange: IncomingRequest, _ document: JSONValue, user: String) throws(RecordError) -> String
+  {
+    let drawn = Self.name(drawnFor: try Self.requestID(exchange, Caller(userRecordName: user)))
+    return try Self.text(document, "clientId", byteLimit: Self.clientIDByteLimit)
+      ?? exchange.request.query("clientId").flatMap {
+        (1...Self.clientIDByteLimit).contains($0.utf8.count) ? $0 : nil
+      } ?? drawn
+  }
+
   /// The courier that an `apnsToken` of this installation stands for.
   /// - Returns: nil for a token that was made elsewhere or for another user, or that has expired.
-  private func own(_ apnsToken: String, of user: String) async throws(RecordError) -> String? {
-    guard let bytes = Base64.decode(apnsToken), let text = String(validating: bytes, as: UTF8.self) else { return nil }
+  private func own(_ apnsToken: String?, of user: String) async throws(RecordError) -> String? {
+    guard let apnsToken, let bytes = Base64.decode(apnsToken), let text = String(validating: bytes, as: UTF8.self)
+    else { return nil }
     guard let token = CourierToken(text: text, verifiedWith: try await secrets.signingKey(), now: wallClock.now),
       token.userRecordName == user
     else { return nil }
     return text
   }
 
-  private static func text(_ document: JSONValue, _ key: String, byteLimit: Int) throws(RecordError) -> String? {
+  static func text(_ document: JSONValue, _ key: String, byteLimit: Int) throws(RecordError) -> String? {
     guard let value = document[key], !value.isNull else { return nil }
     guard let text = value.string, text.utf8.count <= byteLimit else {
       throw RecordError(.badRequest, "\(key) is not a string of at most \(byteLimit) bytes")
@@ -84,7 +92,7 @@ extension Gateway {
 struct Couriers: Sendable {
   let bus: any Bus
 
-  private static let deadline = Duration.seconds(1)
+  static let deadline = Duration.seconds(1)
 
   /// Asks all connected notifiers. One that does not answer makes the queue at the first poll, and misses earlier
   /// notifications.

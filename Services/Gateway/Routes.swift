@@ -26,7 +26,7 @@ package struct Route: Sendable {
     case consoleSession
     /// Users, answered from the directory.
     case userCaller, userCurrent, userDiscovery, userLookup
-    case createPushToken, registerPushToken
+    case createPushToken, registerPushToken, unregisterPushToken, pushKey
     /// Addresses for uploads, uploaded content, and files of the assets folder.
     case assetTokens, assetUpload, asset
     case signIn, sharePage
@@ -206,7 +206,10 @@ extension RouteTable {
         Route([.post], "\($0)/tokens/create", .createPushToken),
         Route([.post], "\($0)/tokens/register", .registerPushToken),
       ]
-    }
+    } + [
+      Route([.post], "/device/1/{container}/{environment}/tokens/unregister", .unregisterPushToken),
+      Route([.get], "/device/1/{container}/{environment}/tokens/key", .pushKey),
+    ]
 
   private static let operatorRoutes: [Route] = [
     Route([.post], "\(operatorZone)/unshare", .operatorUnshare),

@@ -10,29 +10,6 @@ import WebServices
 
 /// Serves devices, and gives them the changes that workers push.
 public final class Notifier: Sendable {
-  /// Times and counts that bound the notifier's work.
-  public struct Limits: Sendable {
-    /// Time of a courier's poll before it is answered without a notification.
-    public var courierHold = Duration.seconds(50)
-    /// Time without a poll after which a courier is forgotten.
-    public var courierIdle = Duration.seconds(600)
-    /// Time between two heartbeats of a stream.
-    public var heartbeat = Duration.seconds(25)
-    /// Time after which streams' credentials are checked again even without a change of the directory: its message may
-    /// be lost.
-    public var recheck = Duration.seconds(60)
-    /// Couriers of one user. Clients choose their names, and each courier is kept for the idle time.
-    public var couriersPerUser = 256
-    /// Event streams of one user at a time.
-    public var streamsPerUser = 256
-    /// Time for a question to the share service, including retries.
-    public var directoryCall = Duration.seconds(5)
-    /// Time between two rounds of due work; > 0.
-    public var tick = Duration.milliseconds(500)
-
-    public init() {}
-  }
-
   struct State {
     var streams: [ObjectIdentifier: (stream: EventStream, id: PingBoard.ListenerID, user: String)] = [:]
     /// Includes streams that are being opened.
@@ -66,6 +43,7 @@ public final class Notifier: Sendable {
   private let sent = Mutex(SentPings())
   let state = Mutex(State())
   let authenticator: Authenticator
+  let sleepers: SleepingDevices
   /// Set once the bus exists.
   private let directoryBox = Mutex<Directory?>(nil)
 
@@ -90,6 +68,10 @@ public final class Notifier: Sendable {
     self.log = log
     switchboard = Switchboard(random: random)
     authenticator = Authenticator(timing: timing)
+    sleepers = SleepingDevices(
+      switchboard, authenticator,
+      clients: PushClients(clock: wallClock, reach: limits.pushReach, authorities: limits.pushAuthorities),
+      limits: limits.pushes, metrics: metrics, timing: timing, log: log, name: name)
     metrics.recent.add { [weak self] in
       let (streams, couriers) = self?.counts ?? (0, 0)
       return [.value("listeners", Double(streams + couriers))]
@@ -192,5 +174,13 @@ public final class Notifier: Sendable {
     }
   }
 
-  func credentialsChanged() { state.withLock { $0.isRecheckDue = true } }
+  func credentialsChanged() {
+    state.withLock { $0.isRecheckDue = true }
+    sleepers.credentialsChanged()
+  }
+
+  func wakeSleepers(on bus: any Bus) async {
+    guard let share = directoryBox.withLock({ $0?.share }) else { return }
+    await sleepers.run(on: bus, share)
+  }
 }

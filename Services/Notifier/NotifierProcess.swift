@@ -1,6 +1,7 @@
 // The notifier as a process: its options, its handlers on the bus, its start and its stop.
 
 import Authentication
+import HTTPClient
 import HTTPServer
 public import ServiceBus
 public import ServiceKit
@@ -37,6 +38,20 @@ extension Notifier {
       Option(
         "heartbeat", .seconds(0.1...3600), default: "25",
         help: "The pause between two keep-alive comments of a silent event stream."),
+      Option(
+        "push-interval", .seconds(0...3600), default: "2",
+        help: "The least time between two pushes of one zone or subscription to a sleeping device."),
+      Option(
+        "push-authorities", .path,
+        help: "A PEM file of the authorities to trust for push services and webhooks, in place of the system's."),
+      Option(
+        "push-private-addresses", .flag,
+        help:
+          """
+          Lets clients register browsers' services and webhooks at private addresses, such as 127.0.0.1 and 10.0.0.7. \
+          Clients can then make the notifier call machines of its network.
+          """
+      ),
     ] + ClientListening.options
 
   /// Makes the notifier from the process's options.
@@ -48,6 +63,9 @@ extension Notifier {
     if let count = context.options.integer("user-devices") {
       (limits.streamsPerUser, limits.couriersPerUser) = (count, count)
     }
+    if let interval = context.options.duration("push-interval") { limits.pushes.interval = interval }
+    if context.options.flag("push-private-addresses") { limits.pushReach = .everywhere }
+    limits.pushAuthorities = context.options.text("push-authorities")
     adjust(&limits)
     limits.tick = min(limits.tick, limits.courierHold / 4, limits.heartbeat / 4, limits.recheck / 4)
     self.init(
@@ -74,6 +92,10 @@ extension Notifier {
     handlers.on(OpenCourier.self) { [self] message, _, _ in Answer(OpenCourier.Reply(isOpen: try await open(message))) }
     handlers.on(NotificationsDelivered.self) { [self] message, _, _ in
       forget(message.deliveries)
+      return Answer(Acknowledgement())
+    }
+    handlers.on(PushRegistrationsChanged.self) { [self] _, _, _ in
+      sleepers.registrationsChanged()
       return Answer(Acknowledgement())
     }
     handlers.on(FetchPings.self) { [self] message, _, _ in Answer(Acknowledgement(), body: answer(message)) }
@@ -103,7 +125,8 @@ extension Notifier {
     return RunningNotifier(
       notifier: self, server: server, url: ClientListening.url(configuration, port: server.port),
       publicURL: options.url("public-url"),
-      housekeeping: Task { await self.run() }, telling: Task { await self.deliveries.run(on: bus) })
+      housekeeping: Task { await self.run() }, telling: Task { await self.deliveries.run(on: bus) },
+      waking: Task { await self.wakeSleepers(on: bus) })
   }
 }
 
@@ -115,6 +138,7 @@ struct RunningNotifier: Service {
   /// The process's long-lived tasks; `drain` ends them.
   let housekeeping: Task<Void, Never>
   let telling: Task<Void, Never>
+  let waking: Task<Void, Never>
 
   var addresses: [String: String] { ["http": url, "publicURL": publicURL ?? url] }
 
@@ -123,6 +147,7 @@ struct RunningNotifier: Service {
   func drain() async {
     housekeeping.cancel()
     telling.cancel()
+    waking.cancel()
     await server.drain(within: .seconds(5))
     server.stop()
   }

@@ -1,6 +1,7 @@
 // Notifications for devices: a silent ping that names a changed zone without its content, or a subscription's
 // notification.
 
+import Crypto
 import JSON
 package import Records
 package import ServiceBus
@@ -72,6 +73,9 @@ package struct Ping: Sendable {
       }
     json = notification.json
   }
+
+  /// The key's digest, 32 characters of base64url.
+  var collapseID: String { Base64URL.encode(Array(SHA256.hash(key).prefix(24))) }
 
   /// True for a ping about the container's environment.
   func isOf(_ container: ContainerID, _ environment: Environment) -> Bool {

@@ -163,6 +163,7 @@ public final class ShareService: Sendable {
     }
     registerStaff(in: &handlers)
     registerIdentities(in: &handlers)
+    registerPush(in: &handlers)
     let operators = OperatorAPI(
       directory: directory, jobs: jobs, removals: removals, passwords: passwords, random: random, log: log,
       publish: { await announcer.announce($0) },

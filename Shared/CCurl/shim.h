@@ -21,6 +21,11 @@ static inline CURLcode ccurl_set_receiver(CURL *_Nonnull handle, CURLoption opti
   return (curl_easy_setopt)(handle, option, receiver);
 }
 
+typedef curl_socket_t (*ccurl_opener)(void *_Nullable context, curlsocktype purpose, struct curl_sockaddr *_Nonnull address);
+static inline CURLcode ccurl_set_opener(CURL *_Nonnull handle, ccurl_opener _Nonnull opener) {
+  return (curl_easy_setopt)(handle, CURLOPT_OPENSOCKETFUNCTION, opener);
+}
+
 static inline void *_Nullable ccurl_private(CURL *_Nonnull handle) {
   char *value = NULL;
   (curl_easy_getinfo)(handle, CURLINFO_PRIVATE, &value);

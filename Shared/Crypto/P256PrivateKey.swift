@@ -32,15 +32,46 @@ public struct P256PrivateKey: Hashable, Sendable {
     self.der = der
   }
 
-  /// The signature over the SHA-256 of `message`: `r` and `s` of 32 bytes each, as JOSE has it.
-  public func signature(of message: [UInt8]) -> [UInt8] {
+  /// - Parameter sec1: DER; nil unless it is a key of P-256.
+  init?(sec1: [UInt8]) {
     defer { ERR_clear_error() }
-    let key = der.withUnsafeBufferPointer { bytes in
+    guard let key = Self.read(sec1) else { return nil }
+    defer { EVP_PKEY_free(key) }
+    guard P256PublicKey.isP256(key), let context = EVP_PKEY_CTX_new(key, nil) else { return nil }
+    defer { EVP_PKEY_CTX_free(context) }
+    // Reading alone takes numbers beyond the curve's order.
+    guard EVP_PKEY_private_check(context) == 1 else { return nil }
+    der = sec1
+  }
+
+  /// The key is valid only within `body`.
+  func withKey<Result>(_ body: (OpaquePointer) -> Result) -> Result {
+    guard let key = Self.read(der) else { preconditionFailure("a key that was read before can't be read again") }
+    defer { EVP_PKEY_free(key) }
+    return body(key)
+  }
+
+  private static func read(_ der: [UInt8]) -> OpaquePointer? {
+    der.withUnsafeBufferPointer { bytes in
       var start = bytes.baseAddress
       return d2i_AutoPrivateKey(nil, &start, bytes.count)
     }
-    guard let key else { preconditionFailure("a key that was read before can't be read again") }
-    defer { EVP_PKEY_free(key) }
+  }
+
+  /// A token in JOSE's compact form, signed with ES256.
+  /// - Parameters:
+  ///   - header: JSON that names the algorithm `ES256`.
+  ///   - claims: JSON.
+  public func token(header: [UInt8], claims: [UInt8]) -> String {
+    let signed = Base64URL.encode(header) + "." + Base64URL.encode(claims)
+    return signed + "." + Base64URL.encode(signature(of: Array(signed.utf8)))
+  }
+
+  /// The signature over the SHA-256 of `message`: `r` and `s` of 32 bytes each, as JOSE has it.
+  public func signature(of message: [UInt8]) -> [UInt8] { withKey { Self.signature(of: message, by: $0) } }
+
+  private static func signature(of message: [UInt8], by key: OpaquePointer) -> [UInt8] {
+    defer { ERR_clear_error() }
     guard let context = EVP_MD_CTX_new() else { preconditionFailure("libcrypto has no memory for a signature") }
     defer { EVP_MD_CTX_free(context) }
     var (encoded, count) = ([UInt8](repeating: 0, count: 80), 80)

@@ -1,5 +1,6 @@
 // An async interface to libcurl, with which the command line tool and the process tests call services.
 
+import Dispatch
 import Synchronization
 
 /// A request that got no usable answer.
@@ -52,6 +53,14 @@ public final class HTTPClient: Sendable {
     }
   }
 
+  /// The servers that a client connects to.
+  public enum Reach: Hashable, Sendable {
+    case everywhere
+    /// Only public addresses, for URLs that strangers have chosen: they must not reach this machine and its neighbours.
+    /// The address is judged after the host's name is resolved.
+    case publicAddresses
+  }
+
   /// The status and headers of an answer.
   public struct Head: Hashable, Sendable {
     public var status = 0
@@ -93,12 +102,18 @@ public final class HTTPClient: Sendable {
   ///   - localAddress: the address of this machine to connect from; nil lets the system choose.
   ///   - bodyByteLimit: the most bytes in the body of one answer to `send`, without its content coding.
   ///   - acceptsGzip: whether servers may compress answers; their bodies are decoded.
+  ///   - reach: the servers that this client may connect to.
+  ///   - sharesConnections: whether requests to one server wait for its first connection rather than open more, so that
+  ///     they share it by HTTP/2.
   public init(
     certificateAuthorityFile: String? = nil, localAddress: String? = nil, bodyByteLimit: Int = 256 * 1024 * 1024,
-    acceptsGzip: Bool = false
+    acceptsGzip: Bool = false, reach: Reach = .everywhere, sharesConnections: Bool = false
   ) {
     self.acceptsGzip = acceptsGzip
-    loop = TransferLoop(certificateAuthorityFile: certificateAuthorityFile, localAddress: localAddress)
+    loop = TransferLoop(
+      TransferLoop.Configuration(
+        certificateAuthorityFile: certificateAuthorityFile, localAddress: localAddress, reach: reach,
+        sharesConnections: sharesConnections))
     self.bodyByteLimit = bodyByteLimit
   }
 
@@ -115,7 +130,28 @@ public final class HTTPClient: Sendable {
     let request = TransferRequest(
       method: method, url: url, headers: headers, body: body, timeout: timeout, bodyByteLimit: bodyByteLimit,
       acceptsGzip: acceptsGzip)
-    return try await run(Ticket()) { .start(request, .whole($0), $1) }
+    return try await run(Ticket()) { answer, ticket in .start(request, .whole { answer.resume(returning: $0) }, ticket)
+    }
+  }
+
+  /// Sends a request as `send` does, and blocks the thread until the answer is there. Tasks' threads must not call it.
+  public func sendAndWait(
+    _ method: String, _ url: String, headers: [Header] = [], body: [UInt8]? = nil, timeout: Duration = .seconds(30)
+  ) throws(HTTPClientError) -> Response {
+    let request = TransferRequest(
+      method: method, url: url, headers: headers, body: body, timeout: timeout, bodyByteLimit: bodyByteLimit,
+      acceptsGzip: acceptsGzip)
+    let arrived = DispatchSemaphore(value: 0)
+    let answer = Mutex<Result<Response, HTTPClientError>>(.failure(.cancelled))
+    loop.submit(
+      .start(
+        request,
+        .whole { result in
+          answer.withLock { $0 = result }
+          arrived.signal()
+        }, Ticket()))
+    arrived.wait()
+    return try answer.withLock(\.self).get()
   }
 
   /// Sends a GET and returns as soon as the head has arrived. The body follows piece by piece for as long as the server

@@ -20,7 +20,7 @@ struct TransferRequest: Sendable {
 enum TransferSink: Sendable {
   typealias Answer<Value> = CheckedContinuation<Result<Value, HTTPClientError>, Never>
 
-  case whole(Answer<HTTPClient.Response>)
+  case whole(@Sendable (Result<HTTPClient.Response, HTTPClientError>) -> Void)
   case stream(Answer<HTTPClient.Head>, AsyncThrowingStream<[UInt8], any Error>.Continuation)
 }
 
@@ -47,8 +47,7 @@ final class Transfer {
   private var isStream: Bool { if case .stream = sink { true } else { false } }
 
   init(
-    _ request: TransferRequest, _ sink: TransferSink, _ ticket: Ticket, certificateAuthorityFile: String?,
-    localAddress: String?
+    _ request: TransferRequest, _ sink: TransferSink, _ ticket: Ticket, _ configuration: TransferLoop.Configuration
   ) {
     guard let handle = curl_easy_init() else { preconditionFailure("libcurl has no memory for a transfer") }
     self.handle = handle
@@ -56,7 +55,7 @@ final class Transfer {
     self.ticket = ticket
     bodyByteLimit = request.bodyByteLimit
     headDeadline = ContinuousClock.now + request.timeout
-    configure(request, certificateAuthorityFile, localAddress)
+    configure(request, configuration)
   }
 
   /// Before this runs, the loop removes the handle from libcurl's multi handle.
@@ -65,7 +64,7 @@ final class Transfer {
     curl_slist_free_all(headerList)
   }
 
-  private func configure(_ request: TransferRequest, _ certificateAuthorityFile: String?, _ localAddress: String?) {
+  private func configure(_ request: TransferRequest, _ configuration: TransferLoop.Configuration) {
     // These options fail only when memory is short, so the results go unchecked. The transfer reports a bad URL or
     // method.
     ccurl_set_string(handle, CURLOPT_URL, request.url)
@@ -74,9 +73,11 @@ final class Transfer {
     ccurl_set_long(handle, CURLOPT_FOLLOWLOCATION, 0)
     ccurl_set_long(handle, CURLOPT_NOSIGNAL, 1)
     ccurl_set_long(handle, CURLOPT_TCP_NODELAY, 1)
-    if let certificateAuthorityFile { ccurl_set_string(handle, CURLOPT_CAINFO, certificateAuthorityFile) }
+    if let file = configuration.certificateAuthorityFile { ccurl_set_string(handle, CURLOPT_CAINFO, file) }
     if request.acceptsGzip { ccurl_set_string(handle, CURLOPT_ACCEPT_ENCODING, "gzip") }
-    if let localAddress { ccurl_set_string(handle, CURLOPT_INTERFACE, "host!\(localAddress)") }
+    if let address = configuration.localAddress { ccurl_set_string(handle, CURLOPT_INTERFACE, "host!\(address)") }
+    if configuration.reach == .publicAddresses { ccurl_set_opener(handle, openPublicSocket) }
+    if configuration.sharesConnections { ccurl_set_long(handle, CURLOPT_PIPEWAIT, 1) }
     if isStream {
       ccurl_set_long(handle, CURLOPT_CONNECTTIMEOUT_MS, request.timeout.milliseconds)
       if let idle = request.idleTimeout {
@@ -127,7 +128,8 @@ final class Transfer {
     } else if body.count + bytes.count > bodyByteLimit {
       isTooLarge = true
     } else {
-      body.append(contentsOf: bytes)
+      // Raw: the linker gives all modules one copy of the typed append, and this module's is slower than JSON's.
+      body.append(contentsOf: UnsafeRawBufferPointer(bytes))
     }
     return !isTooLarge
   }
@@ -158,7 +160,7 @@ final class Transfer {
       return fail(HTTPClientError(kind: .lost, reason: "The server closed the connection without an answer."))
     }
     switch sink {
-    case .whole(let answer): answer.resume(returning: .success(HTTPClient.Response(head: head, body: body)))
+    case .whole(let answer): answer(.success(HTTPClient.Response(head: head, body: body)))
     case .stream(_, let chunks): chunks.finish()
     }
   }
@@ -166,7 +168,7 @@ final class Transfer {
   /// Called once, instead of `finish`.
   func fail(_ error: HTTPClientError) {
     switch sink {
-    case .whole(let answer): answer.resume(returning: .failure(error))
+    case .whole(let answer): answer(.failure(error))
     case .stream(let answer, let chunks):
       if !hasHead { answer.resume(returning: .failure(error)) }
       chunks.finish(throwing: error)

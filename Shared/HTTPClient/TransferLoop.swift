@@ -16,19 +16,25 @@ final class TransferLoop: Sendable {
   private let commands = Mutex<[Command]?>([])
   // libcurl allows `curl_multi_wakeup` from any thread. The loop's thread makes all other calls and frees the handle.
   nonisolated(unsafe) private let multi: UnsafeMutableRawPointer
-  private let certificateAuthorityFile: String?
-  private let localAddress: String?
+  private let configuration: Configuration
+
+  /// The parts of a client that all its transfers share.
+  struct Configuration: Sendable {
+    let certificateAuthorityFile: String?
+    let localAddress: String?
+    let reach: HTTPClient.Reach
+    let sharesConnections: Bool
+  }
 
   private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
   /// The longest sleep of an idle thread, in milliseconds.
   private static let longestSleep: Int32 = 1000
 
-  init(certificateAuthorityFile: String?, localAddress: String?) {
+  init(_ configuration: Configuration) {
     precondition(Self.isLibraryReady, "libcurl could not be initialized")
     guard let multi = curl_multi_init() else { preconditionFailure("libcurl has no memory for a client") }
     self.multi = multi
-    self.certificateAuthorityFile = certificateAuthorityFile
-    self.localAddress = localAddress
+    self.configuration = configuration
     let error = LoopThread.start(transferThread, with: Unmanaged.passRetained(self).toOpaque())
     precondition(error == 0, "no thread is left for an HTTP client (error \(error))")
   }
@@ -57,10 +63,7 @@ final class TransferLoop: Sendable {
       for command in takeCommands() {
         switch command {
         case .start(let request, let sink, let ticket):
-          start(
-            Transfer(
-              request, sink, ticket, certificateAuthorityFile: certificateAuthorityFile, localAddress: localAddress),
-            &transfers)
+          start(Transfer(request, sink, ticket, configuration), &transfers)
         case .cancel(let ticket): end(ticket, .cancelled, &transfers)
         case .stop: isStopping = true
         }

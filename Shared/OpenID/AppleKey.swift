@@ -34,19 +34,18 @@ public struct AppleKey: Hashable, Sendable {
 extension P256PrivateKey {
   /// A JSON Web Token that this key signs with ES256.
   func token(keyID: String, _ write: (inout JSONWriter) -> Void) -> String {
-    func object(_ write: (inout JSONWriter) -> Void) -> String {
+    func object(_ write: (inout JSONWriter) -> Void) -> [UInt8] {
       var writer = JSONWriter()
       writer.beginObject()
       write(&writer)
       writer.endObject()
-      return Base64URL.encode(writer.bytes)
+      return writer.bytes
     }
     let header = object { header in
       header.member("alg", SignatureAlgorithm.es256.rawValue)
       header.member("kid", keyID)
       header.member("typ", "JWT")
     }
-    let signed = header + "." + object(write)
-    return signed + "." + Base64URL.encode(signature(of: Array(signed.utf8)))
+    return token(header: header, claims: object(write))
   }
 }

@@ -3,6 +3,7 @@
 import AquiferClient
 import Foundation
 import ReplicaStore
+import ReplicaWorld
 import Testing
 
 @Test func `an account that comes back finds its file as it left it`() throws {
@@ -38,18 +39,18 @@ import Testing
   #expect(try ![first, third].contains(files.current()))
 }
 
-@Suite(.serialized, .enabled(if: Installation.binaries != nil)) struct AccountChangeTests {
+@Suite(.serialized, .enabled(if: Server.binaries != nil)) struct AccountChangeTests {
   private func titles(_ container: PersistentContainer) async throws -> [String] {
     try await container.fetch(Photo.all.sorted(\.title.ascending)).compactMap(\.title)
   }
 
   @Test func `another user signs in while the app runs, and nothing of one is sent as the other`() async throws {
-    try await Installation.run { installation in
-      let (ada, ben) = (try installation.user("ada"), try installation.user("ben"))
-      for name in ["ada", "ben"] { try await installation.setPassword(of: name) }
+    try await Server.runPhotos { server in
+      let (ada, ben) = (try await server.user("ada"), try await server.user("ben"))
+      for name in ["ada", "ben"] { try await server.setPassword(of: name) }
       let transport = WatchedTransport()
-      let (tokens, account) = { ($0, installation.account($0)) }(KeptTokens(ada.token))
-      let container = try await installation.app("phone", account: account, [.private, .shared], transport: transport)
+      let (tokens, account) = { ($0, server.account($0)) }(KeptTokens(ada.token))
+      let container = try await server.app("phone", account: account, [.private, .shared], transport: transport)
       var users = account.changes.makeAsyncIterator()
       #expect(await users.next() == .some(nil))
       container.sync.start()
@@ -69,7 +70,7 @@ import Testing
       #expect(try await values.next()?.count == 3)
       let view = await MainActor.run { container.viewContext }
       var changes = await view.changes.makeAsyncIterator()
-      #expect(try await container.sync.signIn { try await Installation.signIn("ben", at: $0) } == ben.recordName)
+      #expect(try await container.sync.signIn { try await Server.signIn("ben", at: $0) } == ben.recordName)
       transport.keepAnswers(to: nil)
       #expect(await users.next() == ben.recordName)
       try await container.sync.syncNow()
@@ -87,12 +88,12 @@ import Testing
       let bensStore = store.identifier
 
       // Ada is back: what she saved last is sent, once.
-      #expect(try await container.sync.signIn { try await Installation.signIn("ada", at: $0) } == ada.recordName)
+      #expect(try await container.sync.signIn { try await Server.signIn("ada", at: $0) } == ada.recordName)
       try await container.sync.syncNow()
       let all = ["ada's first", "ada's second", "ada's third"]
       #expect(try await titles(container) == all && store.identifier == adasStore)
       for (user, expected) in [(ada, all), (ben, ["ben's"])] {
-        let laptop = try await installation.app("laptop-\(user.recordName)", of: user)
+        let laptop = try await server.app("laptop-\(user.recordName)", of: user)
         try await laptop.sync.syncNow()
         #expect(try await titles(laptop) == expected)
         await laptop.close()
@@ -113,27 +114,27 @@ import Testing
   }
 
   @Test func `what a user saves before the server has heard of their file is nobody else's`() async throws {
-    try await Installation.run { installation in
-      let (ada, ben) = (try installation.user("ada"), try installation.user("ben"))
-      for name in ["ada", "ben"] { try await installation.setPassword(of: name) }
+    try await Server.runPhotos { server in
+      let (ada, ben) = (try await server.user("ada"), try await server.user("ben"))
+      for name in ["ada", "ben"] { try await server.setPassword(of: name) }
       let transport = WatchedTransport()
-      let container = try await installation.app("phone", of: ada, transport: transport)
+      let container = try await server.app("phone", of: ada, transport: transport)
       let store = try #require(container.store(.private))
       try await container.sync.syncNow()
       let adasStore = store.identifier
       transport.loseRequests(to: "/mirror/")
-      _ = try await container.sync.signIn { try await Installation.signIn("ben", at: $0) }
+      _ = try await container.sync.signIn { try await Server.signIn("ben", at: $0) }
       try await until("the store has Ben's file") { store.identifier != adasStore }
       try await container.save { try $0.insert(Photo(title: "ben's")) }
-      _ = try await container.sync.signIn { try await Installation.signIn("ada", at: $0) }
+      _ = try await container.sync.signIn { try await Server.signIn("ada", at: $0) }
       transport.loseRequests(to: nil)
       try await container.sync.syncNow()
       #expect(try await titles(container) == [] && store.identifier == adasStore)
       #expect(!transport.sent.contains { $0.body.contains("ben's") })
-      _ = try await container.sync.signIn { try await Installation.signIn("ben", at: $0) }
+      _ = try await container.sync.signIn { try await Server.signIn("ben", at: $0) }
       try await container.sync.syncNow()
       for (user, expected) in [(ada, []), (ben, ["ben's"])] {
-        let laptop = try await installation.app("laptop-\(user.recordName)", of: user)
+        let laptop = try await server.app("laptop-\(user.recordName)", of: user)
         try await laptop.sync.syncNow()
         #expect(try await titles(laptop) == expected)
         await laptop.close()
@@ -143,12 +144,12 @@ import Testing
   }
 
   @Test func `who signs out goes on with the app, and what they save waits for them`() async throws {
-    try await Installation.run { installation in
-      let ada = try installation.user("ada")
-      try await installation.setPassword(of: "ada")
+    try await Server.runPhotos { server in
+      let ada = try await server.user("ada")
+      try await server.setPassword(of: "ada")
       let transport = WatchedTransport()
-      let account = installation.account(KeptTokens(ada.token))
-      let container = try await installation.app("phone", account: account, transport: transport)
+      let account = server.account(KeptTokens(ada.token))
+      let container = try await server.app("phone", account: account, transport: transport)
       container.sync.start()
       let store = try #require(container.store(.private))
       try await container.sync.syncNow()
@@ -158,9 +159,9 @@ import Testing
       try await container.save { try $0.insert(Photo(title: "later")) }
       await #expect(throws: StoreError.signedOut) { try await container.sync.syncNow() }
       #expect(transport.sent.count == count)
-      _ = try await container.sync.signIn { try await Installation.signIn("ada", at: $0) }
+      _ = try await container.sync.signIn { try await Server.signIn("ada", at: $0) }
       try await container.sync.syncNow()
-      let laptop = try await installation.app("laptop", of: ada)
+      let laptop = try await server.app("laptop", of: ada)
       try await laptop.sync.syncNow()
       #expect(try await titles(laptop) == ["later"])
       for container in [container, laptop] { await container.close() }
@@ -171,15 +172,15 @@ import Testing
   func `an app that starts with another account's token opens that account's file`(
     _ decision: StoreHooks.AccountDecision
   ) async throws {
-    try await Installation.run { installation in
-      let (ada, ben) = (try installation.user("ada"), try installation.user("ben"))
+    try await Server.runPhotos { server in
+      let (ada, ben) = (try await server.user("ada"), try await server.user("ben"))
       // Offline: nothing of it is sent.
-      let first = try await installation.app("phone", of: ada)
+      let first = try await server.app("phone", of: ada)
       try await first.sync.syncNow()
       await first.sync.setPaused(true)
       try await first.save { try $0.insert(Photo(title: "ada's")) }
       await first.close()
-      let second = try await installation.app("phone", of: ben) { store in
+      let second = try await server.app("phone", of: ben) { store in
         store.hooks.accountChanged = { former, user in
           #expect(former == ada.recordName && user == ben.recordName)
           return decision
@@ -188,7 +189,7 @@ import Testing
       try await second.sync.syncNow()
       #expect(try await titles(second) == [])
       await second.close()
-      let third = try await installation.app("phone", of: ada)
+      let third = try await server.app("phone", of: ada)
       try await third.sync.syncNow()
       #expect(try await titles(third) == (decision == .keepApart ? ["ada's"] : []))
       await third.close()
@@ -196,18 +197,18 @@ import Testing
   }
 
   @Test func `a store in memory keeps what each account has not sent until they are back`() async throws {
-    try await Installation.run { installation in
-      let (ada, ben) = (try installation.user("ada"), try installation.user("ben"))
-      for name in ["ada", "ben"] { try await installation.setPassword(of: name) }
-      let account = installation.account(KeptTokens(ada.token))
-      let container = try await installation.app("none", account: account) { $0.path = nil }
+    try await Server.runPhotos { server in
+      let (ada, ben) = (try await server.user("ada"), try await server.user("ben"))
+      for name in ["ada", "ben"] { try await server.setPassword(of: name) }
+      let account = server.account(KeptTokens(ada.token))
+      let container = try await server.app("none", account: account) { $0.path = nil }
       container.sync.start()
       try await container.sync.syncNow()
       await container.sync.setPaused(true)
       try await container.save { try $0.insert(Photo(title: "ada's")) }
       for (name, expected) in [("ben", []), ("ada", ["ada's"])] {
         await container.sync.setPaused(false)
-        _ = try await container.sync.signIn { try await Installation.signIn(name, at: $0) }
+        _ = try await container.sync.signIn { try await Server.signIn(name, at: $0) }
         try await container.sync.syncNow()
         #expect(try await titles(container) == expected)
         await container.sync.setPaused(true)

@@ -2,6 +2,7 @@
 
 import AquiferClient
 import Foundation
+import ReplicaWorld
 import Testing
 
 /// A photo of the model's first version, whose title was a caption.
@@ -61,17 +62,17 @@ private func makeFormerFile(_ store: StoreDescription) async throws {
   }
 }
 
-@Suite(.enabled(if: Installation.binaries != nil)) struct MigratedOutboxTests {
+@Suite(.enabled(if: Server.binaries != nil)) struct MigratedOutboxTests {
   @Test func `saves of the earlier version are sent in the words of the later one`() async throws {
-    try await Installation.run { installation in
-      let ada = try installation.user("ada")
-      let path = "\(installation.folder.path)/phone-private.sqlite"
+    try await Server.runPhotos { server in
+      let ada = try await server.user("ada")
+      let path = "\(server.folder.path)/phone-private.sqlite"
       try await makeFormerFile(StoreDescription(path: path, configuration: "Cloud", cloudOptions: .photos()))
-      let phone = try await installation.app("phone", of: ada) { $0.migrationStages = [step] }
+      let phone = try await server.app("phone", of: ada) { $0.migrationStages = [step] }
       let store = try #require(phone.store(.private))
       try await phone.sync.syncNow()
       #expect(try await phone.sync.rejections(in: store).isEmpty)
-      let laptop = try await installation.app("laptop", of: ada)
+      let laptop = try await server.app("laptop", of: ada)
       try await laptop.sync.syncNow()
       let photos = try await laptop.fetch(Photo.all.sorted(\.title.ascending))
       #expect(photos.map(\.title) == ["a", "c"] && photos.map(\.secret) == ["of a", "of c"])

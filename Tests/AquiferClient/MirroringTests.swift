@@ -2,15 +2,16 @@
 
 import AquiferClient
 import Foundation
+import ReplicaWorld
 import Synchronization
 import Testing
 
-@Suite(.serialized, .enabled(if: Installation.binaries != nil)) struct MirroringTests {
+@Suite(.serialized, .enabled(if: Server.binaries != nil)) struct MirroringTests {
   @Test func `what one device saves is on another, with every type of value and every relationship`() async throws {
-    try await Installation.run(["--asset-threshold", "1000"]) { installation in
-      let ada = try installation.user("ada")
-      let phone = try await installation.app("phone", of: ada)
-      let laptop = try await installation.app("laptop", of: ada)
+    try await Server.runPhotos(["--asset-threshold", "1000"]) { server in
+      let ada = try await server.user("ada")
+      let phone = try await server.app("phone", of: ada)
+      let laptop = try await server.app("laptop", of: ada)
       let image = Data((0..<20_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })
       let id = try await phone.save { save in
         let (album, tag) = (try save.insert(Album(name: "Coast")), try save.insert(Tag(name: "sea")))
@@ -41,9 +42,9 @@ import Testing
   }
 
   @Test func `large values come when they are read, and go again when the device keeps fewer bytes`() async throws {
-    try await Installation.run(["--asset-threshold", "1000"]) { installation in
-      let ada = try installation.user("ada")
-      let phone = try await installation.app("phone", of: ada)
+    try await Server.runPhotos(["--asset-threshold", "1000"]) { server in
+      let ada = try await server.user("ada")
+      let phone = try await server.app("phone", of: ada)
       let images = (0..<3).map { number in Data(repeating: UInt8(number), count: 600_000) }
       try await phone.save { save in
         for (number, image) in images.enumerated() {
@@ -51,7 +52,7 @@ import Testing
         }
       }
       try await phone.sync.syncNow()
-      let laptop = try await installation.app("laptop", of: ada) { $0.cloudOptions?.contentByteLimit = 1_000_000 }
+      let laptop = try await server.app("laptop", of: ada) { $0.cloudOptions?.contentByteLimit = 1_000_000 }
       try await laptop.sync.syncNow()
       func all() async throws -> [ExternalData] {
         try await laptop.fetch(Photo.all.sorted(\.title.ascending)).compactMap(\.image)
@@ -73,13 +74,13 @@ import Testing
   @Test func `events are told as they happen and kept, the status says what waits, and requests are logged`()
     async throws
   {
-    try await Installation.run { installation in
-      let ada = try installation.user("ada")
+    try await Server.runPhotos { server in
+      let ada = try await server.user("ada")
       let lines = Mutex<[String]>([])
-      let path = "\(installation.folder.path)/phone.sqlite"
+      let path = "\(server.folder.path)/phone.sqlite"
       let phone = try await PersistentContainer(
         .photos, stores: [StoreDescription(path: path, configuration: "Cloud", cloudOptions: .photos())],
-        account: installation.account(KeptTokens(ada.token)), log: { line in lines.withLock { $0.append(line) } })
+        account: server.account(KeptTokens(ada.token)), log: { line in lines.withLock { $0.append(line) } })
       let store = try #require(phone.store(.private))
       var statuses = phone.sync.status(of: store).makeAsyncIterator()
       let photo = try await phone.save { try $0.insert(Photo(title: "secret words")) }.value
@@ -115,10 +116,10 @@ import Testing
   }
 
   @Test func `a reset imports everything anew, and keeps what is not sent`() async throws {
-    try await Installation.run { installation in
-      let ada = try installation.user("ada")
-      let phone = try await installation.app("phone", of: ada)
-      let laptop = try await installation.app("laptop", of: ada)
+    try await Server.runPhotos { server in
+      let ada = try await server.user("ada")
+      let phone = try await server.app("phone", of: ada)
+      let laptop = try await server.app("laptop", of: ada)
       try await phone.save { save in try save.insertAll((0..<20).map { Tag(name: "\($0)") }) }
       for container in [phone, laptop] { try await container.sync.syncNow() }
       let store = try #require(laptop.store(.private))
@@ -139,14 +140,14 @@ import Testing
   }
 
   @Test func `a local store sends nothing, and without a network everything waits`() async throws {
-    try await Installation.run { installation in
-      let ada = try installation.user("ada")
+    try await Server.runPhotos { server in
+      let ada = try await server.user("ada")
       let transport = WatchedTransport()
-      let local = StoreDescription(path: "\(installation.folder.path)/local.sqlite", configuration: "Local")
+      let local = StoreDescription(path: "\(server.folder.path)/local.sqlite", configuration: "Local")
       let cloud = StoreDescription(
-        path: "\(installation.folder.path)/cloud.sqlite", configuration: "Cloud", cloudOptions: .photos())
+        path: "\(server.folder.path)/cloud.sqlite", configuration: "Cloud", cloudOptions: .photos())
       let container = try await PersistentContainer(
-        .photos, stores: [cloud, local], account: installation.account(KeptTokens(ada.token)), surroundings: .system,
+        .photos, stores: [cloud, local], account: server.account(KeptTokens(ada.token)), surroundings: .system,
         transport: transport)
       container.sync.start()
       let store = try #require(container.store(.private))
@@ -169,11 +170,11 @@ import Testing
   }
 
   @Test func `what a user saves in the public database is everybody's`() async throws {
-    try await Installation.run { installation in
-      let (ada, ben) = (try installation.user("ada"), try installation.user("ben"))
+    try await Server.runPhotos { server in
+      let (ada, ben) = (try await server.user("ada"), try await server.user("ben"))
       let scopes: [DatabaseScope] = [.private, .public]
-      let phone = try await installation.app("phone", of: ada, scopes)
-      let tablet = try await installation.app("tablet", of: ben, scopes)
+      let phone = try await server.app("phone", of: ada, scopes)
+      let tablet = try await server.app("tablet", of: ben, scopes)
       for container in [phone, tablet] { try await container.sync.syncNow() }
       let everybodys = try #require(phone.store(.public))
       try await phone.save { try $0.insert(Tag(name: "ada's alone")) }

@@ -2,9 +2,10 @@
 
 import AquiferClient
 import Foundation
+import ReplicaWorld
 import Testing
 
-@Suite(.serialized, .enabled(if: Installation.binaries != nil)) struct RejectionTests {
+@Suite(.serialized, .enabled(if: Server.binaries != nil)) struct RejectionTests {
   private struct World {
     let phone, laptop: PersistentContainer
     let store: PersistentStore
@@ -13,13 +14,13 @@ import Testing
     /// The laptop's photo, which has its tag.
     let photo: Photo
 
-    init(_ installation: Installation, _ decision: StoreHooks.RejectionDecision?) async throws {
-      let rules = installation.folder.appending(path: "rules.json")
+    init(_ server: Server, _ decision: StoreHooks.RejectionDecision?) async throws {
+      let rules = server.folder.appending(path: "rules.json")
       try Data(#"{"unique":[{"entity":"Tag","attributes":["name"],"policy":"reject"}]}"#.utf8).write(to: rules)
-      try installation.aquifer("rules", "import", rules.path, "--container", Installation.container)
-      let ada = try installation.user("ada")
-      phone = try await installation.app("phone", of: ada)
-      laptop = try await installation.app("laptop", of: ada) { store in
+      try server.aquifer("rules", "import", rules.path, "--container", Server.container)
+      let ada = try await server.user("ada")
+      phone = try await server.app("phone", of: ada)
+      laptop = try await server.app("laptop", of: ada) { store in
         if let decision { store.hooks.saveRejected = { _ in decision } }
       }
       store = try #require(laptop.store(.private))
@@ -47,8 +48,8 @@ import Testing
   }
 
   @Test func `a refused save is undone without a decision, and waits with the object to use instead`() async throws {
-    try await Installation.run { installation in
-      let world = try await World(installation, nil)
+    try await Server.runPhotos { server in
+      let world = try await World(server, nil)
       let rejections = try await world.laptop.sync.rejections(in: world.store)
       let rejection = try #require(rejections.first)
       #expect(rejections.count == 1 && rejection.winner == world.winner.id.any && !rejection.isConsequence)
@@ -79,8 +80,8 @@ import Testing
   }
 
   @Test func `a refused save that is kept is shown until it is discarded`() async throws {
-    try await Installation.run { installation in
-      let world = try await World(installation, .keepForLater)
+    try await Server.runPhotos { server in
+      let world = try await World(server, .keepForLater)
       #expect(try await world.tags(world.laptop) == [world.winner.id, world.loser.id])
       #expect(try await world.laptop.fetch(world.photo.tags).map(\.id) == [world.loser.id])
       #expect(try await world.tags(world.phone) == [world.winner.id])
@@ -95,8 +96,8 @@ import Testing
   }
 
   @Test func `what led to a refused duplicate leads to the winner when the app adopts it`() async throws {
-    try await Installation.run { installation in
-      let world = try await World(installation, .adoptWinner)
+    try await Server.runPhotos { server in
+      let world = try await World(server, .adoptWinner)
       try await world.laptop.sync.syncNow()
       try await world.phone.sync.syncNow()
       for container in [world.laptop, world.phone] {

@@ -2,10 +2,11 @@
 
 import AquiferClient
 import Foundation
+import ReplicaWorld
 import Synchronization
 import Testing
 
-@Suite(.serialized, .enabled(if: Installation.binaries != nil)) struct SharingTests {
+@Suite(.serialized, .enabled(if: Server.binaries != nil)) struct SharingTests {
   /// Three people's apps, and a photo of Ada's with a tag that Ida may change and Hedy may see.
   private struct World {
     let ada, ida, hedy: User
@@ -16,14 +17,14 @@ import Testing
 
     /// - Parameter decide: the writer's hook for zones that end.
     init(
-      _ installation: Installation, _ decide: (@Sendable (ZoneEnd) async -> StoreHooks.ZoneDecision)? = nil
+      _ server: Server, _ decide: (@Sendable (ZoneEnd) async -> StoreHooks.ZoneDecision)? = nil
     ) async throws {
-      ada = try installation.user("ada")
-      ida = try installation.user("ida")
-      hedy = try installation.user("hedy")
-      owner = try await installation.app("owner", of: ada, [.private, .shared])
-      writer = try await installation.app("writer", of: ida, [.private, .shared]) { $0.hooks.zoneEnded = decide }
-      reader = try await installation.app("reader", of: hedy, [.shared])
+      ada = try await server.user("ada")
+      ida = try await server.user("ida")
+      hedy = try await server.user("hedy")
+      owner = try await server.app("owner", of: ada, [.private, .shared])
+      writer = try await server.app("writer", of: ida, [.private, .shared]) { $0.hooks.zoneEnded = decide }
+      reader = try await server.app("reader", of: hedy, [.shared])
       let (photo, tag) = (Photo(title: "Dunes"), Tag(name: "sea"))
       (self.photo, self.tag) = (photo, tag)
       try await owner.save { save in
@@ -57,8 +58,8 @@ import Testing
   }
 
   @Test func `a share is made, joined, seen offline, and its permissions hold before a save is local`() async throws {
-    try await Installation.run { installation in
-      let world = try await World(installation)
+    try await Server.runPhotos { server in
+      let world = try await World(server)
       let (owner, writer, reader, photo) = (world.owner, world.writer, world.reader, world.photo)
       for container in [owner, writer, reader] { await container.sync.setPaused(true) }
       for container in [owner, writer, reader] {
@@ -98,8 +99,8 @@ import Testing
   }
 
   @Test func `a share that two devices change has both changes, and who is removed loses the objects`() async throws {
-    try await Installation.run { installation in
-      let world = try await World(installation)
+    try await Server.runPhotos { server in
+      let world = try await World(server)
       let store = try #require(world.owner.store(.private))
       var (renamed, shortened) = (world.share, world.share)
       renamed.title = "Dunes for all"
@@ -121,9 +122,9 @@ import Testing
   }
 
   @Test func `a participant leaves, and the owner ends a zone and keeps copies`() async throws {
-    try await Installation.run { installation in
+    try await Server.runPhotos { server in
       let ends = Mutex<[ZoneEnd]>([])
-      let world = try await World(installation) { end in
+      let world = try await World(server) { end in
         ends.withLock { $0.append(end) }
         return .delete
       }

@@ -26,11 +26,12 @@ REGISTRY = referencing.Registry().with_resource(
 # They end what other examples need.
 LAST = ["deleteConsumer", "purgeHistory", "resetStore", "purgeZone", "deleteStore", "resetSchema"]
 LAST += ["resetDevelopment", "revokeOperator", "revokeDeveloper", "revokeRole", "deleteUser", "deleteContainer"]
-# The other statuses of a story in which no zone waits for a decision, no object is in a new container, and nobody has a
-# session.
+# The other statuses of a story in which no zone waits for a decision, no object is in a new container, nobody has a
+# session, and no device is registered.
 STATUS = {
     "resumeZone": 404,
     "endSession": 404,
+    "endRegistration": 404,
     "revokeDeveloper": 404,
     "revokeRole": 404,
     "startBackup": 202,

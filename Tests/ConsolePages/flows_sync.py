@@ -14,8 +14,8 @@ def play(flows):
         page.sees("State", "Held back", "Saved transactions", "export", "insert Photo", "Exported", "Imported")
     with flows.step("a held-back change shows its error and is tried again"):
         page.open("#/sync/quarantine")
-        # The property, `for Photo.ratings`, is in the reason until the server has tried again by itself.
-        page.sees("missing", "Rating", "there is no such object", "NOT_FOUND", "Next try")
+        # Before and after the server has tried again by itself.
+        page.sees("missing", "Rating", "there is no such object for Photo.ratings", "NOT_FOUND", "Next try")
         page.click("Try all again")
         page.sees("1 object will be tried again.")
     with flows.step("the way of an object is a line of time"):

@@ -16,6 +16,12 @@ POLICY = (
 )
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    # A browser opens more connections at a time than the default of five lets wait; it repeats a lost one after seconds.
+    request_queue_size = 128
+
+
 class StandIn:
     """`answer(method, path, query, body)` gives `(status, value)`; bytes and text go out as they are."""
 
@@ -31,8 +37,7 @@ class StandIn:
         class Handler(RequestHandler):
             owner = stand_in
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", port), Handler)
         self.address = f"http://127.0.0.1:{self.server.server_port}/console/"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 

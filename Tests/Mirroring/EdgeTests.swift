@@ -71,6 +71,17 @@ func `a relationship takes objects of its destination and below, and of entities
   #expect(problems.map(\.reason) == ["Toy.puppies holds an object that is not of entity Puppy"])
 }
 
+@Test func `an object that a set waits for is missed by the set's name, at first and when it is tried again`() throws {
+  let reason = "there is no such object for Toy.puppies"
+  let toy = insert("Toy", "T", [:], ["puppies": .toMany(["P"])])
+  #expect(try exported(toy, over: []).problems.map(\.reason) == [reason])
+  // What is held back is the pointer of the absent object.
+  let held = update("Puppy", "P", [:], ["toy": .toOne("T")])
+  #expect(try exported(held, over: []).problems.map(\.reason) == [reason])
+  let edit = update("Puppy", "P", ["name": .string("Rex")])
+  #expect(try exported(edit, over: []).problems.map(\.reason) == ["there is no such object"])
+}
+
 @Test(arguments: [("Cat", false), ("Puppy", false), ("Dog", true), ("Animal", true)])
 func `an edit and a deletion may name an object's entity or one above it, and change nothing of an object of another`(
   _ entity: String, _ fits: Bool

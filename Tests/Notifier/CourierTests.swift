@@ -119,13 +119,17 @@ struct CourierTests {
 
   @Test func `a courier that is polled again and again ends with its time, too`() async throws {
     let world = try await NotifierWorld(["--courier-hold=0.1"])
-    let expiry = SystemClock().now + 1500
-    let url = try world.courierURL("ann", expiry: expiry)
     var statuses: [Int] = []
-    while statuses.last != 404 {
-      let sent = SystemClock().now
-      statuses.append(try await world.client.send("GET", url).status)
-      if statuses.last == 200 { #expect(sent < expiry) } else { #expect(SystemClock().now >= expiry) }
+    // On a busy machine the first poll may take the whole time; the next courier then has longer.
+    for span in [1500, 6000, 24_000] as [Int64] where statuses.count < 2 {
+      let expiry = SystemClock().now + span
+      let url = try world.courierURL("ann", expiry: expiry)
+      statuses = []
+      while statuses.last != 404 {
+        let sent = SystemClock().now
+        statuses.append(try await world.client.send("GET", url).status)
+        if statuses.last == 200 { #expect(sent < expiry) } else { #expect(SystemClock().now >= expiry) }
+      }
     }
     #expect(statuses.count > 1)
     await world.stop()

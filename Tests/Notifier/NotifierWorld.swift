@@ -13,6 +13,52 @@ import WebServices
 
 @testable import Notifier
 
+/// The push services and registrations of the tests' share service.
+final class PushBook: Sendable {
+  private let state = Mutex<
+    (services: [PushServiceEntry], rows: [PushRegistration], ended: [EndPushRegistrations.Registration])
+  >(
+    ([PushServiceEntry(name: "servers", container: nil, kind: .webhook)], [], []))
+
+  /// Registrations that the notifier has ended.
+  var ended: [EndPushRegistrations.Registration] { state.withLock { $0.ended } }
+  var services: [PushServiceEntry] { state.withLock { $0.services } }
+
+  func removeServices() { state.withLock { $0.services = [] } }
+
+  /// A user's server, whose device is its name.
+  @discardableResult func add(
+    _ user: String, _ url: String, device: String = "server", hearsEveryZone: Bool = true
+  ) throws -> PushRegistration {
+    let container = try #require(ContainerID(rawValue: "iCloud.a"))
+    return state.withLock { state in
+      let number = Int64(state.rows.count + 1)
+      let row = PushRegistration(
+        id: number, revision: number,
+        device: RegisterForPush.Device(
+          container: container, environment: .development, userRecordName: user, clientID: device,
+          grant: "token-" + user),
+        address: .webhook(url: url, secret: "a secret of sixteen"), hearsEveryZone: hearsEveryZone)
+      state.rows.append(row)
+      return row
+    }
+  }
+
+  func page(after revision: Int64) -> FetchPushRegistrations.Reply {
+    state.withLock { state in
+      let last = state.rows.last?.revision ?? 0
+      return FetchPushRegistrations.Reply(
+        registrations: state.rows.filter { $0.revision > (revision > last ? 0 : revision) }, ended: [], revision: last,
+        isFromStart: revision > last, isLast: true)
+    }
+  }
+
+  /// Begins with other registrations, as a directory from an earlier backup does.
+  func removeRegistrations() { state.withLock { $0.rows = [] } }
+
+  func end(_ message: EndPushRegistrations) { state.withLock { $0.ended += message.registrations } }
+}
+
 /// The tests' share service; user tokens are `token-<user>`.
 final class Directory: Sendable {
   private let state = Mutex<(revoked: Set<String>, asked: Int, origins: [String], lifetimeSeconds: Int)>(
@@ -46,6 +92,7 @@ final class NotifierWorld: Sendable {
   static let key = [UInt8](repeating: 9, count: 32)
 
   let directory = Directory()
+  let pushes = PushBook()
   let running: RunningService
   let url: String
   let client = HTTPClient()
@@ -70,6 +117,13 @@ final class NotifierWorld: Sendable {
       Answer(
         VerifyGrant.Reply(
           holds: message.grant == "token-" + message.userRecordName && directory.knows(message.userRecordName)))
+    }
+    let pushes = pushes
+    handlers.on(FetchPushServices.self) { _, _, _ in Answer(FetchPushServices.Reply(services: pushes.services)) }
+    handlers.on(FetchPushRegistrations.self) { message, _, _ in Answer(pushes.page(after: message.after)) }
+    handlers.on(EndPushRegistrations.self) { message, _, _ in
+      pushes.end(message)
+      return Answer(Acknowledgement())
     }
     handlers.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.key)) }
     share = InMemoryBus(

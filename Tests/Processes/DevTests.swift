@@ -68,6 +68,19 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
     }
   }
 
+  @Test(.timeLimit(.minutes(2))) func `a worker that crashes ends at once, and is replaced`() async throws {
+    try await Installation.run { installation in
+      let pid = try #require(installation.ready.pids["worker"]?.first)
+      #expect(kill(pid, SIGSEGV) == 0)
+      _ = try await installation.waitForReadyFile { $0.pids["worker"]?.count == 1 && $0.pids["worker"] != [pid] }
+      let output = try String(contentsOf: installation.folder.appending(path: "dev.log"), encoding: .utf8)
+      #expect(output.contains("(pid \(pid)) was ended by signal 11 (SIGSEGV)"))
+      let log = try String(contentsOf: installation.folder.appending(path: "data/log/worker-1.log"), encoding: .utf8)
+      // Nobody looked at its threads first, which takes minutes on a busy machine.
+      #expect(!log.contains("Program crashed"))
+    }
+  }
+
   @Test(.timeLimit(.minutes(2))) func `a worker that was stopped is killed, so that others have its shards`()
     async throws
   {

@@ -12,8 +12,11 @@ struct NetworkedInstallation {
   static let names = ["share-1", "worker-1", "worker-2", "gateway-1"]
   private static let port = 5550
 
-  static func run(seed: UInt64, _ body: (NetworkedInstallation) async throws -> Void) async throws {
-    let network = try FaultyNetwork(["clients"] + names, seed: seed)
+  /// - Parameter clients: further hosts, where nothing runs yet.
+  static func run(
+    seed: UInt64, clients: [String] = [], _ body: (NetworkedInstallation) async throws -> Void
+  ) async throws {
+    let network = try FaultyNetwork(["clients"] + names + clients, seed: seed)
     try await SeparateProcesses.run { processes in
       for name in names {
         let made = try CommandLineTool.run(

@@ -35,27 +35,37 @@ private struct Options: Sendable {
 
 @main
 private enum ReplicaConvergences {
-  static func main() async throws {
+  static func main() async {
     guard let options = Options(Array(CommandLine.arguments.dropFirst())) else {
       print(
         """
         replica-convergence-runs [--runs N] [--seed S] [--jobs N] [--tell] [--broken \
         \(Rule.allCases.map(\.rawValue).joined(separator: "|"))]
         N stories from seed S on, so many side by side as --jobs says, with the server whose executables are in \
-        AQUIFER_BIN; prints the seeds that diverge, with what differs and the command that repeats them, and with \
-        --tell what their devices saved, asked and were answered; --broken breaks a rule in every replica
+        AQUIFER_BIN; prints the seeds that diverge or have no end, with the reason and the command that repeats \
+        them, and with --tell what their devices saved, asked and were answered; --broken breaks a rule in every replica
         """)
       exit(2)
     }
+    do {
+      exit(try await count(options) == 0 ? 0 : 1)
+    } catch {
+      print("replica-convergence-runs: \(error)")
+      exit(1)
+    }
+  }
+
+  /// - Returns: how many stories diverged, or have no end.
+  private static func count(_ options: Options) async throws -> Int {
     let start = ContinuousClock.now
     var count = 0
     try await Server.run(Server.unlimited, in: Server.memory) { server in
       let stories = ConvergenceStories(
         server, seeds: options.seed..<options.seed + options.runs, broken: options.broken, jobs: options.jobs)
-      count = try await stories.tell { story, difference in
+      count = await stories.tell { story, ending in
         let rule = options.broken.map { " --broken \($0.rawValue)" } ?? ""
         let command = "\(CommandLine.arguments[0]) --runs 1 --seed \(story.seed)\(rule)"
-        print("seed \(story.seed): \(difference)\n  again: \(command)")
+        print("seed \(story.seed): \(ending)\n  again: \(command)")
         if options.tells { print(story.trace.lines.joined(separator: "\n")) }
       }
     }
@@ -63,6 +73,6 @@ private enum ReplicaConvergences {
       """
       \(options.runs) stories from seed \(options.seed) on in \(ContinuousClock.now - start), \(count) diverged
       """)
-    exit(count == 0 ? 0 : 1)
+    return count
   }
 }

@@ -4,6 +4,7 @@ import Foundation
 import MirrorWire
 import ReplicaStore
 import ReplicaSync
+import ReplicaWorld
 
 /// `client-peer fill|import|edits GATEWAY NOTIFIER CONTAINER MODELHASH TOKEN FOLDER COUNT`, with the sample's model: a
 /// line of JSON for each figure. `import` imports what `fill` has sent; `edits` is for another user.
@@ -16,7 +17,7 @@ struct Figures {
 
   init?(_ words: [String]) {
     guard words.count == 9, let count = Int(words[8]) else { return nil }
-    account = Account(server: words[2], notifier: words[3], apiToken: "", tokens: Token(token: words[6]))
+    account = Account(server: words[2], notifier: words[3], apiToken: "", tokens: FixedToken(token: words[6]))
     (container, modelHash, folder) = (words[4], words[5], words[7])
     self.count = count
   }

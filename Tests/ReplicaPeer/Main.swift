@@ -4,23 +4,17 @@ import Foundation
 import MirrorWire
 import ReplicaStore
 import ReplicaSync
+import ReplicaWorld
 
-struct Token: Account.TokenStore {
-  let token: String?
-
-  func load() throws -> String? { token }
-  func store(_ token: String?) throws {}
-}
-
-/// `client-peer GATEWAY CONTAINER MODELHASH TOKEN FILE NAME`: inserts tags NAME.0, NAME.1, … one a save, and writes
-/// each name on a line of its own once it is saved. With NAME `-` it imports to the end and writes the names that it
-/// has.
+/// `client-peer GATEWAY CONTAINER MODELHASH TOKEN FILE NAME [COUNT]`: inserts tags NAME.0, NAME.1, … one a save, and
+/// writes each name on a line of its own once it is saved. With NAME `-` it imports to the end and writes the names
+/// that it has. After COUNT saves it waits until all of them are sent, and ends with 3 if it asked twice at a time.
 @main struct Peer {
   static func main() async throws {
     let words = CommandLine.arguments
     if let figures = Figures(words) { return try await figures.run(words[1]) }
-    guard words.count == 7 else {
-      FileHandle.standardError.write(Data("six words are needed\n".utf8))
+    guard (7...8).contains(words.count) else {
+      FileHandle.standardError.write(Data("six words are needed, or seven\n".utf8))
       exit(2)
     }
     let (gateway, container, modelHash, token, file, name) = (
@@ -32,9 +26,10 @@ struct Token: Account.TokenStore {
     configuration.isMirrored = true
     let tag = EntityDescription("Tag", attributes: [AttributeDescription("name", .string)])
     let replica = try await Replica.open(configuration, ManagedObjectModel(hash: modelHash, entities: [tag]))
-    let account = Account(server: gateway, apiToken: "", tokens: Token(token: token))
+    let account = Account(server: gateway, apiToken: "", tokens: FixedToken(token: token))
+    let transport = FaultyTransport(inner: CurlTransport()) { _ in .none }
     let mirroring = Mirroring(
-      account: account, container: container, environment: "development", transport: CurlTransport())
+      account: account, container: container, environment: "development", transport: transport)
     var options = MirrorOptions()
     options.pageLimit = 50
     options.batchLimit = 20
@@ -48,13 +43,18 @@ struct Token: Account.TokenStore {
       await mirroring.stop()
       return await replica.close()
     }
+    let count = words.count == 8 ? Int(words[7]) : nil
     var number = 0
-    while true {
+    while count.map({ number < $0 }) ?? true {
       let identifier = AnyObjectID(entityName: "Tag", recordName: "\(name).\(number)")
       _ = try await replica.save(SaveOptions()) { save in try save.insert(identifier, [.text("tag")]) }
       FileHandle.standardOutput.write(Data("\(identifier.recordName)\n".utf8))
       number += 1
       try await Task.sleep(for: .milliseconds(2))
     }
+    try await loop.syncNow(timeout: .seconds(200))
+    await mirroring.stop()
+    await replica.close()
+    exit(transport.watch.most > 1 ? 3 : 0)
   }
 }

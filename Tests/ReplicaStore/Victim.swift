@@ -8,7 +8,7 @@ import Testing
 @testable import ReplicaStore
 
 struct Victim {
-  enum Kind: String, CaseIterable, Sendable { case saves, imports, migrates, resets, contents }
+  enum Kind: String, CaseIterable, Sendable { case saves, imports, migrates, resets, contents, switches }
 
   /// When a process dies of itself.
   enum Death {
@@ -119,12 +119,28 @@ struct Victim {
     var halves: [Int: Int] = [:]
     var pictures: [String] = []
     var outboxCount = 0
+    /// Of switches: some file has saves of two accounts.
+    var isMixed = false
   }
 
   /// nil: there is no store, or none that can be opened.
   func stored() async throws -> Stored? {
-    guard FileManager.default.fileExists(atPath: store) else { return nil }
-    var configuration = World.configuration(store)
+    guard kind == .switches else { return try await stored(in: store) }
+    var all: Stored?
+    for path in [store, "\(store)-account-1", "\(store)-account-2"] {
+      guard let stored = try await stored(in: path) else { continue }
+      var sum = all ?? Stored()
+      sum.halves.merge(stored.halves, uniquingKeysWith: +)
+      sum.outboxCount += stored.outboxCount
+      sum.isMixed = sum.isMixed || Set(stored.halves.keys.map { $0 % 3 }).count > 1
+      all = sum
+    }
+    return all
+  }
+
+  private func stored(in path: String) async throws -> Stored? {
+    guard FileManager.default.fileExists(atPath: path) else { return nil }
+    var configuration = World.configuration(path)
     configuration.isReadOnly = true
     for version in 1...3 {
       // Dropped because the file has another version's model; a file that none opens is told as one that is gone.
@@ -172,9 +188,10 @@ struct Victim {
       // Each reset takes away what the former one brought.
       #expect(stored.halves.count <= 1, "\(place)")
       #expect(stored.halves.keys.first ?? 0 >= acknowledged.last ?? 0, "\(place)")
-    case .saves, .imports, .migrates, .contents:
+    case .saves, .imports, .migrates, .contents, .switches:
       #expect(Set(acknowledged).isSubset(of: stored.halves.keys), "\(place): acknowledged work is lost")
     }
+    #expect(!stored.isMixed, "\(place): a file has saves of two accounts")
     if kind != .imports, kind != .resets { #expect(stored.outboxCount == stored.halves.count, "\(place)") }
     #expect(stored.pictures.count == (kind == .contents ? 2 * stored.halves.count : 0), "\(place)")
     for text in stored.pictures {

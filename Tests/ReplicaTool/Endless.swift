@@ -16,7 +16,7 @@ struct Endless {
   func run(_ kind: Kind, count: Int?) async throws {
     var (replica, version) = try await open()
     let ledger = Ledger(ledger)
-    let first = try await next(replica)
+    let first = try await largest(in: replica) + 1
     var number = first
     while count.map({ number < first + $0 }) ?? true {
       switch kind {
@@ -90,17 +90,17 @@ struct Endless {
 
   // MARK: Work
 
-  /// One more than the largest number that is stored.
-  private func next(_ replica: Replica) async throws -> Int {
+  /// The largest number that is stored; 0: there is none.
+  func largest(in replica: Replica) async throws -> Int {
     try await replica.read { snapshot in
       guard case .integer(let number)? = try snapshot.rows("SELECT coalesce(max(number), 0) FROM e_Note", [])[0].first
-      else { return 1 }
-      return Int(number) + 1
+      else { return 0 }
+      return Int(number)
     }
   }
 
   /// Two objects in one save: both are there or none.
-  private func save(_ replica: Replica, _ number: Int, hasPicture: Bool, _ version: Int) async throws {
+  func save(_ replica: Replica, _ number: Int, hasPicture: Bool, _ version: Int) async throws {
     _ = try await replica.save(SaveOptions()) { save in
       for half in ["a", "b"] {
         var values: [Literal] = [.text(Self.text(half)), .integer(Int64(number)), .null]

@@ -16,28 +16,29 @@ package struct ConvergenceStories: Sendable {
   }
 
   /// - Parameters:
-  ///   - endsAtFirst: no story begins after one that diverged.
-  ///   - diverged: takes a story that diverged, and what differs.
-  /// - Returns: how many stories diverged.
+  ///   - endsAtFirst: no story begins after one that is told.
+  ///   - told: takes a story whose devices are not equal, or that has no end.
+  /// - Returns: how many stories were told so.
   package func tell(
-    endsAtFirst: Bool = false, _ diverged: @escaping @Sendable (ConvergenceStory, String) -> Void
-  ) async throws -> Int {
+    endsAtFirst: Bool = false, _ told: @escaping @Sendable (ConvergenceStory, ConvergenceStory.Ending) -> Void
+  ) async -> Int {
     let rest = Seeds(seeds)
-    return try await withThrowingTaskGroup(of: Int.self) { group in
+    return await withTaskGroup(of: Int.self) { group in
       for _ in 0..<jobs {
         group.addTask { [server, broken] in
           var count = 0
           while let seed = rest.next() {
             let story = ConvergenceStory(server, seed: seed, broken: broken)
-            guard let difference = try await story.difference() else { continue }
+            let ending = await story.ending()
+            if ending == .equal { continue }
             count += 1
             if endsAtFirst { rest.end() }
-            diverged(story, difference)
+            told(story, ending)
           }
           return count
         }
       }
-      return try await group.reduce(0, +)
+      return await group.reduce(0, +)
     }
   }
 }

@@ -10,6 +10,22 @@ import ReplicaSync
 /// A seed decides what people do, what is lost and who dies. How many requests a device has while it is online depends
 /// on the machine, so a seed that is told again may go another way.
 package struct ConvergenceStory {
+  package enum Ending: Sendable, Equatable, CustomStringConvertible {
+    case equal
+    /// What differs, or what is lost.
+    case different(String)
+    /// What kept the story from its end, so that nothing could be compared.
+    case unfinished(String)
+
+    package var description: String {
+      switch self {
+      case .equal: "all devices are equal"
+      case .different(let difference): difference
+      case .unfinished(let reason): "the story has no end: \(reason)"
+      }
+    }
+  }
+
   package let seed: Int
   package let trace = Trace()
   private let server: Server
@@ -26,29 +42,52 @@ package struct ConvergenceStory {
     let name: String
     let device: Device
     let person: Person
+    let watch: RequestWatch
   }
 
-  /// Runs the story to its end.
-  /// - Returns: what differs then, what is lost, or the error that ended it; nil: nothing.
-  package func difference() async throws -> String? {
+  /// Runs the story.
+  package func ending() async -> Ending {
     let folder = server.folder.appending(path: "story-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }
-    let user = try await server.user("u\(seed)-\(broken?.rawValue ?? "kept")-\(UUID().uuidString.prefix(6))")
-    let watch = RequestWatch()
+    do {
+      try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+      let user = try await server.user("u\(seed)-\(broken?.rawValue ?? "kept")-\(UUID().uuidString.prefix(6))")
+      return try await ending(user, folder)
+    } catch {
+      return .unfinished("it did not begin: \(error)")
+    }
+  }
+
+  private func ending(_ user: User, _ folder: URL) async throws -> Ending {
     var parts: [Part] = []
-    for number in 1...3 { parts.append(try await part(number, user, watch, folder)) }
-    var difference: String?
-    do { difference = try await end(of: parts, user) } catch { difference = "the story ended with \(error)" }
+    for number in 1...3 { parts.append(try await part(number, user, folder)) }
+    var ending = Ending.equal
+    do {
+      if let difference = try await difference(of: parts, user) { ending = .different(difference) }
+    } catch {
+      ending = .unfinished("\(error); \(await Self.states(of: parts))")
+    }
     for part in parts {
       await part.device.mirroring.stop()
       await part.device.replica.close()
     }
-    return watch.most == 1 ? difference : "a store had \(watch.most) requests at a time"
+    let most = parts.map(\.watch.most).max() ?? 0
+    return most > 1 ? .different("a store had \(most) requests at a time") : ending
+  }
+
+  /// Why the devices are idle, for people who look for the cause of a story without an end.
+  private static func states(of parts: [Part]) async -> String {
+    var states: [String] = []
+    for part in parts {
+      let status = await part.device.loop.currentStatus()
+      let error = status.lastError.map { ", \($0)" } ?? ""
+      states.append("device \(part.name) \(status.idle) with \(status.pendingTransactions) to send\(error)")
+    }
+    return states.joined(separator: "; ")
   }
 
   /// - Returns: what differs at the end.
-  private func end(of parts: [Part], _ user: User) async throws -> String? {
+  private func difference(of parts: [Part], _ user: User) async throws -> String? {
     for _ in 0..<4 { for part in parts { try await turn(part) } }
     for _ in 0..<2 { for part in parts { try await part.device.sync() } }
     let fresh = try await Device(user, transport: server.transport, pageLimit: 3)
@@ -57,7 +96,7 @@ package struct ConvergenceStory {
     return try await difference(of: parts, from: try await fresh.shown())
   }
 
-  private func part(_ number: Int, _ user: User, _ watch: RequestWatch, _ folder: URL) async throws -> Part {
+  private func part(_ number: Int, _ user: User, _ folder: URL) async throws -> Part {
     let name = "\(number)"
     let person = Person(
       name, trace, chance: Chance(seed, stream: 10 + number), whim: Chance(seed, stream: 20 + number))
@@ -70,12 +109,11 @@ package struct ConvergenceStory {
       }
     }
     faults.meanwhile = { await person.editByWhim() }
-    faults.watch = watch
     faults.trace = (name, trace)
     let device = try await Device(
       user, replica: try await replica("\(folder.path)/\(name)"), transport: faults,
       pageLimit: chance.pick([1, 5, 50, 50]))
-    return Part(name: name, device: device, person: person)
+    return Part(name: name, device: device, person: person, watch: faults.watch)
   }
 
   private func replica(_ path: String) async throws -> any JournalReplica {

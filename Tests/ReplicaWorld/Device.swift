@@ -50,9 +50,27 @@ package final class Device {
     loop = try await mirroring.add(replica.store, scope: scope, options: options)
   }
 
+  /// Waits until all is sent and imported, however long that takes on a busy machine.
+  /// - Throws: what keeps the device from that, after a minute in which nothing was sent or imported.
   package func sync() async throws {
     try await mirroring.start()
-    try await loop.syncNow(timeout: .seconds(6000))
+    while true {
+      let before = try await progress()
+      do {
+        return try await loop.syncNow(timeout: .seconds(6000))
+      } catch {
+        if try await progress() == before { throw error }
+      }
+    }
+  }
+
+  private struct Progress: Equatable {
+    let position: MirrorPosition
+    let figures: MirrorFigures
+  }
+
+  private func progress() async throws -> Progress {
+    Progress(position: try await replica.store.position(), figures: try await replica.store.figures())
   }
 
   package func shown() async throws -> [String] { try await replica.shown() }

@@ -11,7 +11,7 @@ package struct FaultyTransport: Transport {
   package let next: @Sendable (TransportRequest) -> Fault
   /// What happens at the device after the server answered, before the answer arrives.
   package var meanwhile: @Sendable () async -> Void = {}
-  package var watch = RequestWatch()
+  package let watch = RequestWatch()
   /// The device's name, and where its requests are told.
   package var trace: (device: String, trace: Trace)?
 
@@ -21,8 +21,8 @@ package struct FaultyTransport: Transport {
   }
 
   package func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
-    watch.enter(request)
-    defer { watch.leave(request) }
+    watch.enter()
+    defer { watch.leave() }
     let fault = next(request)
     if let trace { trace.trace.asks(trace.device, request, fault) }
     if fault == .losesRequest { throw TransportError(.unreachable, "a test lost the request") }
@@ -38,29 +38,19 @@ package struct FaultyTransport: Transport {
   }
 }
 
-/// Counts the requests of each store that are under way.
+/// Counts the requests of one transport that are under way: a store has one at a time (K2).
 package final class RequestWatch: Sendable {
-  private let counts = Mutex<(now: [Substring: Int], most: Int)>(([:], 0))
+  private let counts = Mutex((now: 0, most: 0))
 
-  package init() {}
-
-  /// The most requests of one store at a time.
+  /// The most requests at a time.
   package var most: Int { counts.withLock { $0.most } }
 
-  private static func store(_ request: TransportRequest) -> Substring? {
-    request.url.firstRange(of: "/stores/").map { request.url[$0.upperBound...].prefix { $0 != "/" && $0 != "?" } }
-  }
-
-  package func enter(_ request: TransportRequest) {
-    guard let store = Self.store(request) else { return }
+  func enter() {
     counts.withLock { counts in
-      counts.now[store, default: 0] += 1
-      counts.most = max(counts.most, counts.now[store] ?? 0)
+      counts.now += 1
+      counts.most = max(counts.most, counts.now)
     }
   }
 
-  package func leave(_ request: TransportRequest) {
-    guard let store = Self.store(request) else { return }
-    counts.withLock { $0.now[store, default: 0] -= 1 }
-  }
+  func leave() { counts.withLock { $0.now -= 1 } }
 }

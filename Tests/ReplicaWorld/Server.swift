@@ -9,7 +9,7 @@ package struct Unexpected: Error, CustomStringConvertible {
   package init(_ description: String) { self.description = description }
 }
 
-/// A running installation with the journal's container.
+/// A running installation with a container that has the journal's model, or a test's own.
 package struct Server: Sendable {
   package static let container = "iCloud.org.example.journal"
 
@@ -41,16 +41,17 @@ package struct Server: Sendable {
 
   /// - Parameters:
   ///   - root: what the server stores lies in a folder of its own below it.
+  ///   - model: the path of an `.xcdatamodeld`; nil: the journal's.
   ///   - body: runs while the processes do.
   package static func run(
-    _ options: [String] = [], in root: URL = FileManager.default.temporaryDirectory,
+    _ options: [String] = [], in root: URL = FileManager.default.temporaryDirectory, model: String? = nil,
     _ body: (Server) async throws -> Void
   ) async throws {
     let folder = root.appending(path: "aq-\(UUID().uuidString.prefix(8))")
     let attributes: [FileAttributeKey: Any] = [.posixPermissions: 0o700]
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true, attributes: attributes)
     defer { try? FileManager.default.removeItem(at: folder) }
-    try await launch(folder, "data", options) { ready in try await body(try await Server(folder, ready)) }
+    try await launch(folder, "data", options) { ready in try await body(try Server(folder, ready, model)) }
   }
 
   /// Runs what a backup has, beside the server that made it.
@@ -98,19 +99,24 @@ package struct Server: Sendable {
     (gateway, notifier, operatorToken) = (ready.gateway, ready.notifier, ready.operatorToken)
   }
 
-  private init(_ folder: URL, _ ready: Ready) async throws {
+  private init(_ folder: URL, _ ready: Ready, _ model: String?) throws {
     self.folder = folder
     (gateway, notifier, operatorToken) = (ready.gateway, ready.notifier, ready.operatorToken)
     let tool = { (words: [String]) in try Self.aquifer(words, ready.gateway, ready.operatorToken) }
-    let model = folder.appending(path: "Journal.xcdatamodeld/Journal.xcdatamodel")
-    try FileManager.default.createDirectory(at: model, withIntermediateDirectories: true)
-    try journalXML.write(to: model.appending(path: "contents"), atomically: true, encoding: .utf8)
+    let model = try model ?? Self.journal(in: folder)
     _ = try tool(["container", "create", Self.container])
     let place = ["--container", Self.container, "--environment", "development"]
-    let pushed = try tool(["model", "push", model.deletingLastPathComponent().path] + place)
+    let pushed = try tool(["model", "push", model] + place)
     modelHash = try Self.text("modelHash", pushed)
     let token = try tool(["token", "create"] + place + ["--callback-url", "http://127.0.0.1/done"])
     apiToken = try Self.text("apiToken", token)
+  }
+
+  private static func journal(in folder: URL) throws -> String {
+    let model = folder.appending(path: "Journal.xcdatamodeld/Journal.xcdatamodel")
+    try FileManager.default.createDirectory(at: model, withIntermediateDirectories: true)
+    try journalXML.write(to: model.appending(path: "contents"), atomically: true, encoding: .utf8)
+    return model.deletingLastPathComponent().path
   }
 
   private static func text(_ name: String, _ answer: [String: Any]) throws -> String {
@@ -119,6 +125,7 @@ package struct Server: Sendable {
   }
 
   /// Runs the operator's tool and reads its JSON.
+  @discardableResult
   package func aquifer(_ words: String...) throws -> [String: Any] { try Self.aquifer(words, gateway, operatorToken) }
 
   private static func aquifer(_ words: [String], _ gateway: String, _ operatorToken: String) throws -> [String: Any] {

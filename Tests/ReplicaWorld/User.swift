@@ -18,15 +18,25 @@ package struct User: Sendable {
   ///   - gateway: nil: the server's own.
   ///   - hasPings: false: imports wait at the gateway.
   package func account(gateway: String? = nil, hasPings: Bool = true) -> Account {
+    server.account(FixedToken(token: token), gateway: gateway, hasPings: hasPings)
+  }
+}
+
+extension Server {
+  /// The account of whoever signs in.
+  package func account(
+    _ tokens: any Account.TokenStore, gateway: String? = nil, hasPings: Bool = true
+  ) -> Account {
     Account(
-      server: gateway ?? server.gateway, notifier: hasPings ? server.notifier : nil, apiToken: server.apiToken,
-      tokens: FixedToken(token: token))
+      server: gateway ?? self.gateway, notifier: hasPings ? notifier : nil, apiToken: apiToken, tokens: tokens)
   }
 }
 
 /// A token of the operator's, which is never renewed.
 package struct FixedToken: Account.TokenStore {
   package let token: String?
+
+  package init(token: String?) { self.token = token }
 
   package func load() throws -> String? { token }
   package func store(_ token: String?) throws {}

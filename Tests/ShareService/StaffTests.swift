@@ -174,7 +174,7 @@ extension World {
         ["container": World.photos, "environment": "development", "user": "erin", "object": "an object"]
       ),
     ]
-    + ["stores", "zones", "subscriptions", "events", "quarantine", "duplicates", "participants"].map {
+    + ["stores", "zones", "registrations", "subscriptions", "events", "quarantine", "duplicates", "participants"].map {
       ("GET", $0, "", ["container": World.photos])
     }
 
@@ -214,6 +214,8 @@ extension World {
     ("POST", "verification", #"{"directory":"/x"}"#), ("GET", "verification", ""),
     ("GET", "backups", ""), ("GET", "identities", ""), ("DELETE", "identities/work", ""),
     ("POST", "identities", #"{"name":"work","preset":"google","clientID":"a"}"#), ("GET", "invitations", ""),
+    ("GET", "push-services", ""), ("POST", "push-services", #"{"name":"servers","kind":"webhook"}"#),
+    ("DELETE", "push-services/servers", ""), ("DELETE", "registrations/1", ""),
     ("POST", "invitations", #"{"email":"ada@example.org"}"#), ("DELETE", "invitations/ada@example.org", ""),
     ("POST", "shards/accept", #"{"what":"all"}"#), ("POST", "quarantine/retry", ""), ("GET", "fields", ""),
     ("DELETE", "tokens/abcdefgh", ""), ("DELETE", "keys/abcdefgh", ""), ("DELETE", "sessions/abcdefgh", ""),

@@ -318,7 +318,8 @@ extension ObjectPlaneWorld {
         let store = try #require(try JSONValue(parsing: report)["stores"]?.elements.first)
         return ["transactions", "exported", "imported", "sequence"].map { store[$0]?.int64 }
       }
-      #expect(try await row() == [0, 0, 0, 0])
+      // The store's zone may be made already, which the sequence counts.
+      #expect(try await row()[..<3] == [0, 0, 0])
       try await world.save("A", tag("x"), query: ["wait": "export"])
       let saved = try await row()
       #expect(saved[...2] == [1, 1, 0])

@@ -22,7 +22,7 @@ package struct Surroundings: Sendable {
 
   /// The system's, with a log that says nothing.
   package static let system = Surroundings(
-    now: { Date.now }, makeUUID: { UUID() }, sleep: { try await Task.sleep(for: $0) }, log: { _ in })
+    now: { Date.now }, makeUUID: { .random() }, sleep: { try await Task.sleep(for: $0) }, log: { _ in })
 
   /// A seed of jitter.
   package func makeSeed() -> UInt64 {

@@ -30,6 +30,8 @@ struct PassedOption: Hashable, Sendable {
     PassedOption(
       "request-deadline", "SECONDS", [.gateway],
       "the longest time that the gateway tries a request before it answers TRY_AGAIN_LATER"),
+    PassedOption("assets", "PLACE", [.gateway, .worker], "the folder or s3://bucket/prefix?… of assets"),
+    PassedOption("assets-credentials", "FILE", [.gateway, .worker], "the file with the bucket's access key"),
     PassedOption("asset-limit", "MB", [.gateway], "the largest size of an asset"),
     PassedOption("user-uploads", "N", [.gateway], "the limit of a user's uploads at a time"),
     PassedOption("user-upload-limit", "MB", [.gateway], "the limit of a user's uploads in a day"),
@@ -49,6 +51,11 @@ struct PassedOption: Hashable, Sendable {
     PassedOption("connections", "N", [.notifier], "the limit of devices that listen"),
     PassedOption("connections-per-address", "N", [.gateway, .notifier], "the limit of connections from one address"),
     PassedOption("courier-hold", "SECONDS", [.notifier], "the time that the notifier holds a courier's poll"),
+    PassedOption(
+      "push-interval", "SECONDS", [.notifier], "the least time between two pushes of a zone to a sleeping device"),
+    PassedOption(
+      "push-private-addresses", nil, [.notifier], "let clients name browsers' services and webhooks of this network"),
+    PassedOption("push-authorities", "FILE", [.notifier], "the authorities to trust for push services and webhooks"),
     PassedOption("heartbeat", "SECONDS", [.notifier], "the pause between two keep-alive comments of an event stream"),
   ]
 

@@ -217,7 +217,8 @@ extension Directory {
       .first { _ in true } ?? false
   }
 
-  private func count(_ query: String) throws -> Int64 {
+  /// The one number that a query without parameters selects; 0 for NULL.
+  func count(_ query: String) throws -> Int64 {
     try connection.statement(SQL(query, query)).first { $0.int64(0) } ?? 0
   }
 }

@@ -39,6 +39,8 @@ enum DirectoryFormat: Int64, CaseIterable {
   case staff = 11
   /// Providers of identities, their people, and invitations. Cost: none, the new tables are empty.
   case identities = 12
+  /// Push services and registrations of devices. Cost: none, the new tables are empty.
+  case push = 13
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -111,6 +113,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .dataEpochs: Self.dataEpochTable
     case .staff: Self.staffTables
     case .identities: Self.identityTables
+    case .push: Self.pushTables
     }
   }
 

@@ -94,16 +94,9 @@ private struct ProviderObject {
     return (entry, container, try signUp())
   }
 
-  /// Part of addresses, so it needs no escapes.
   private func name() throws(RecordError) -> String {
     let name = try object.required("name")
-    let isPlain = name.utf8.allSatisfy { byte in
-      (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
-        || byte == UInt8(ascii: "-")
-    }
-    guard isPlain, name.utf8.count <= 40 else {
-      throw RecordError(.badRequest, "'name' must have 1 to 40 characters of a-z, 0-9 and '-'")
-    }
+    guard PlainName.isName(name) else { throw RecordError(.badRequest, "'name' \(PlainName.rule)") }
     return name
   }
 

@@ -133,6 +133,8 @@ struct OperatorAPI: Sendable {
     case .audit: return try await audit(request(after: 3))
     case .identities: return try await identities(request(after: 3))
     case .invitations: return try await invitations(request(after: 3))
+    case .pushServices: return try await pushServices(request(after: 3))
+    case .registrations: return try await registrations(request(after: 3))
     case .backup: return try await storage(request(after: 3), .backup)
     case .scrub: return try await storage(request(after: 3), .scrub)
     case .verification: return try await storage(request(after: 3), .verification)

@@ -3,6 +3,8 @@
 enum OperatorNoun: String, CaseIterable, Sendable {
   case containers, users, tokens, keys, roles, sessions, usage, audit
   case identities, invitations
+  case pushServices = "push-services"
+  case registrations
   case models, schema, rules
   case status, workers, shards, stores, zones, subscriptions, events, quarantine, duplicates, shares, participants
   case explain, pings
@@ -13,9 +15,10 @@ enum OperatorNoun: String, CaseIterable, Sendable {
   var isListOfContainer: Bool {
     switch self {
     case .tokens, .keys, .roles, .sessions, .users, .usage, .audit, .stores, .zones, .subscriptions, .events,
-      .quarantine, .duplicates, .shares, .participants, .explain, .pings:
+      .quarantine, .duplicates, .shares, .participants, .explain, .pings, .registrations:
       true
-    case .identities, .invitations, .containers, .models, .schema, .rules, .status, .workers, .shards, .sample,
+    case .identities, .invitations, .pushServices, .containers, .models, .schema, .rules, .status, .workers, .shards,
+      .sample,
       .history, .logs, .backup, .backups,
       .verification, .scrub:
       false

@@ -1,4 +1,4 @@
-// Checks the addresses and texts of apps that operators set and the gateway's pages show.
+// Checks the addresses, names and texts that operators set.
 
 /// Addresses to which a browser may be sent with a token.
 enum CallbackURL {
@@ -72,5 +72,18 @@ enum WebAddress {
       !text.utf8.contains(where: { "<>\"\\^`{|};,".utf8.contains($0) })
     else { return nil }
     return scheme
+  }
+}
+
+/// Names that operators give to services of others. They are parts of addresses, so they need no escapes.
+enum PlainName {
+  static let rule = "must have 1 to 40 characters of a-z, 0-9 and '-'"
+
+  static func isName(_ text: String) -> Bool {
+    (1...40).contains(text.utf8.count)
+      && text.utf8.allSatisfy { byte in
+        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+          || byte == UInt8(ascii: "-")
+      }
   }
 }

@@ -63,13 +63,24 @@ extension Exporter {
     return record
   }
 
+  /// The set that wants the object, for a change that only puts it into one (`wait(for:toBePutInto:by:of:)`).
+  private static func purpose(of change: HistoryChange, to entity: EntityDescription) -> String {
+    guard change.attributes.isEmpty, change.relationships.count == 1,
+      let relationship = entity.relationship(named: change.relationships[0].name), let inverse = relationship.inverse
+    else { return "" }
+    return " for \(relationship.destinationName).\(inverse.name)"
+  }
+
   mutating func update(_ change: HistoryChange) throws {
     let entity = try entity(of: change)
     var entry = try overlay.entry(change.objectID)
     if entry.record == nil, judge != nil, let revived = try revived(change, entity, entry) { entry = revived }
     guard var record = entry.record else {
       if judge != nil { try noteDeleted(change, entry) }
-      let reason = entry.isGone ? "the object was deleted; an edit does not bring it back" : "there is no such object"
+      let reason =
+        entry.isGone
+        ? "the object was deleted; an edit does not bring it back"
+        : "there is no such object" + Self.purpose(of: change, to: entity)
       throw MirroringProblem(
         recordName: change.objectID, entity: change.entity, code: .notFound, reason: reason,
         cause: entry.isGone ? .deleted : .missing)

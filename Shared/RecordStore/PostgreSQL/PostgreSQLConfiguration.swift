@@ -11,7 +11,7 @@ public struct PostgreSQLConfiguration: Sendable {
   /// The keys that open and seal encrypted values.
   public var keys: KeyRing
   /// The store of asset files; nil counts assets without touching files.
-  public var assets: AssetStore?
+  public var assets: (any AssetStore)?
   public var options: StoreOptions
   /// The owner of the shards. Shards of other installations are refused; nil skips the check.
   public var installation: InstallationID?
@@ -22,7 +22,7 @@ public struct PostgreSQLConfiguration: Sendable {
   public var schemaPrefix = "shard_"
 
   public init(
-    address: String, assets: AssetStore? = nil, keys: KeyRing = KeyRing(), installation: InstallationID? = nil,
+    address: String, assets: (any AssetStore)? = nil, keys: KeyRing = KeyRing(), installation: InstallationID? = nil,
     options: StoreOptions = StoreOptions()
   ) {
     self.address = address

@@ -26,7 +26,7 @@ final class ShardWriter {
   /// A body that was taken and needs a group of its own. It comes next.
   private var setAside: (any QueuedBody)?
 
-  init(core: ShardCore, tenure: any ShardTenure, keys: KeyRing, assets: AssetStore?, surroundings: StoreSurroundings) {
+  init(core: ShardCore, tenure: any ShardTenure, keys: KeyRing, assets: (any AssetStore)?, surroundings: StoreSurroundings) {
     self.core = core
     self.tenure = tenure
     transaction = SQLiteTransaction(
@@ -167,7 +167,7 @@ final class ShardWriter {
   private func run(_ body: any QueuedBody) throws -> (any Error)? {
     transaction.bodyBegins()
     let thrown = body.run(in: transaction)
-    let failure = transaction.bodyFailure ?? thrown
+    let failure = transaction.bodyFailure ?? thrown ?? transaction.preparation
     if let error = failure as? any EngineError, error.spoilsTransaction { throw error }
     // SQLite rolls back by itself when it cannot write, and the writes of earlier bodies are lost as well.
     guard tenure.connection.isInTransaction else {

@@ -2,9 +2,10 @@
 
 import Foundation
 import ReplicaSync
+import ReplicaWorld
 import Testing
 
-extension Installation {
+extension Server {
   func setPassword(of name: String) async throws {
     let request = TransportRequest(
       "POST", "\(gateway)/admin/1/users/\(name)/password", headers: [("Authorization", "Bearer \(operatorToken)")],

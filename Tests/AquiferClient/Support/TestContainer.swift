@@ -3,6 +3,7 @@
 import AquiferClient
 import Foundation
 import ReplicaSync
+import ReplicaWorld
 import Synchronization
 
 /// A container without a server.
@@ -41,13 +42,19 @@ final class KeptTokens: Account.TokenStore {
 
 extension CloudOptions {
   static func photos(_ scope: DatabaseScope = .private) -> CloudOptions {
-    var options = CloudOptions(containerIdentifier: Installation.container, databaseScope: scope)
+    var options = CloudOptions(containerIdentifier: Server.container, databaseScope: scope)
     options.environment = "development"
     return options
   }
 }
 
-extension Installation {
+extension Server {
+  /// Runs a server that knows the model of these tests.
+  static func runPhotos(_ options: [String] = [], _ body: (Server) async throws -> Void) async throws {
+    let tests = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    try await run(options, model: tests.appending(path: "Photos.xcdatamodeld").path, body)
+  }
+
   /// An app of a user's device, whose mirroring runs.
   /// - Parameters:
   ///   - name: of the files, which a later container may open again.

@@ -53,9 +53,9 @@ struct World: Sendable {
   }
 
   /// Shards in schemas of their own, in the cluster of all tests.
-  static func postgreSQL(assets: AssetStore? = nil, keys: KeyRing = KeyRing(), options: StoreOptions = .init()) throws
-    -> PostgreSQLConfiguration
-  {
+  static func postgreSQL(
+    assets: (any AssetStore)? = nil, keys: KeyRing = KeyRing(), options: StoreOptions = .init()
+  ) throws -> PostgreSQLConfiguration {
     var configuration = PostgreSQLConfiguration(
       address: try PrivateCluster.shared.get().address, assets: assets, keys: keys, options: options)
     configuration.schemaPrefix = "world_\(schemas.next())_"

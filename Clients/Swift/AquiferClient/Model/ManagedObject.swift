@@ -2,6 +2,7 @@
 
 import FoundationEssentials
 @_exported public import ReplicaStore
+import ReplicaSync
 
 /// The type of an entity's objects, as values. A generator writes the conformance.
 public protocol ManagedObject: Sendable, Identifiable, Equatable where ID == ObjectID<Self> {
@@ -21,7 +22,7 @@ public struct ObjectID<Object: ManagedObject>: Hashable, Sendable, Codable, Cust
   public let recordName: String
 
   /// A fresh one.
-  public init() { recordName = UUID().uuidString }
+  public init() { recordName = UUID.random().uuidString }
   public init(recordName: String) { self.recordName = recordName }
 
   public var description: String { "\(Object.entityName)/\(recordName)" }

@@ -29,13 +29,13 @@ function view(rows) {
       ["Who", (row) => cut(spokenName(row.name), { class: "cut name" })],
       ["Role", (row) => h("span", { class: "nowrap" }, row.role)],
       ["Call", (row) => h("code", { class: "nowrap" }, row.method)],
-      ["Of", (row) => cut(row.path, { class: "cut wide mono small" })],
-      rows.some((row) => row.query) && ["With", (row) => row.query && cut(row.query)],
       [
         "Answer",
         (row) =>
           badge(row.status ?? "under way", row.status === undefined ? "accent" : row.status < 400 ? "good" : "bad"),
       ],
+      ["Of", (row) => cut(row.path, { class: "cut wide mono small" })],
+      rows.some((row) => row.query) && ["With", (row) => row.query && cut(row.query)],
     ],
     rows,
   );

@@ -88,8 +88,8 @@ function tokenTable(rows, done) {
   return table(
     "API tokens",
     [
-      ["Token", (row) => h("code", null, row.apiToken)],
-      ["Environment", (row) => row.environment],
+      ["Token", (row) => h("code", null, row.apiToken), { class: "nowrap" }],
+      ["Environment", (row) => row.environment, { class: "nowrap" }],
       ["Origins", (row) => (row.allowedOrigins?.length ? row.allowedOrigins.join(", ") : "any")],
       ["Callback", (row) => row.callbackURL ?? ""],
       ["Made", (row) => date(row.created), { class: "nowrap" }],

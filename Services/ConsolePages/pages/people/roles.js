@@ -44,7 +44,7 @@ export const roleTable = (roles, done) =>
       ["User", (row) => h("b", null, row.user)],
       ["Role", (row) => badge(row.role, row.role === "operator" ? "accent" : "")],
       ["Container", (row) => row.container ?? "the whole installation"],
-      ["Environment", (row) => row.environment ?? ""],
+      ["Environment", (row) => row.environment ?? "", { class: "nowrap" }],
       ["Since", (row) => date(row.granted), { class: "nowrap" }],
       [
         "",

@@ -26,7 +26,7 @@ export function sessionTable(sessions) {
     [
       ["User", (row) => row.user],
       ["Container", (row) => row.container],
-      ["Environment", (row) => row.environment],
+      ["Environment", (row) => row.environment, { class: "nowrap" }],
       ["Began", (row) => ago(row.created), { class: "nowrap" }],
       ["Ends", (row) => date(row.expires), { class: "nowrap" }],
       ["", (row) => button("End", () => end(row), { kind: "quiet", name: `End the session of ${row.user}` })],

@@ -103,7 +103,7 @@ function view({ user, sessions, roles, stores, silent }, signal) {
                       row.container,
                     ),
                 ],
-                ["Environment", (row) => row.environment],
+                ["Environment", (row) => row.environment, { class: "nowrap" }],
                 ["Records", (row) => count(row.records), { right: true }],
                 ["Zones", (row) => count(row.zones), { right: true }],
                 ["Size", (row) => bytes(row.bytes), { right: true }],

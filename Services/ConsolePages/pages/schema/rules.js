@@ -91,7 +91,7 @@ function duplicateTable(rows) {
         "Zone",
         (row) => h("a", { class: "nowrap", title: row.zone, href: link("data", placeOf(row)) }, brief(row.zone, 26)),
       ],
-      ["Owner", (row) => h("code", { class: "nowrap", title: row.owner }, brief(row.owner, 18))],
+      ["Owner", (row) => h("code", { class: "nowrap", title: row.owner }, brief(row.owner, 12))],
     ],
     rows,
   );

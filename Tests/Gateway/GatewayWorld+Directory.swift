@@ -1,0 +1,54 @@
+// The tests' share service: providers of identities, and devices that vendors wake.
+
+import Records
+import ServiceBus
+import Synchronization
+
+extension GatewayWorld {
+  /// Registrations that the gateway made, and those that it ended.
+  struct Pushes: Sendable {
+    var made: [RegisterForPush] = []
+    var ended: [UnregisterFromPush] = []
+    /// False: the container has no push service.
+    var isServed = true
+  }
+
+  var pushRegistrations: [RegisterForPush] { record.withLock(\.pushes.made) }
+  var pushEnds: [UnregisterFromPush] { record.withLock(\.pushes.ended) }
+  func refusePushes() { record.withLock { $0.pushes.isServed = false } }
+
+  static func serveIdentities(in share: inout BusHandlers, _ relay: Relay) {
+    share.on(FetchIdentityProviders.self) { _, _, _ in
+      guard let providers = relay.world.record.withLock(\.providers) else {
+        throw BusError(.unknownMessage, "no such message")
+      }
+      return Answer(FetchIdentityProviders.Reply(providers: providers))
+    }
+    share.on(SignInByIdentity.self) { message, _, _ in
+      let refusal = relay.world.record.withLock { record in
+        record.identitySignIns.append(message)
+        return record.identityRefusal
+      }
+      if let refusal { return Answer(SignInByIdentity.Reply(refusal: refusal)) }
+      return Answer(SignInByIdentity.Reply(webAuthToken: "ses_new", userRecordName: "_alice", userName: "alice"))
+    }
+  }
+
+  static func servePushes(in share: inout BusHandlers, _ relay: Relay) {
+    share.on(RegisterForPush.self) { message, _, _ in
+      let isServed = relay.world.record.withLock { record in
+        if record.pushes.isServed { record.pushes.made.append(message) }
+        return record.pushes.isServed
+      }
+      return Answer(RegisterForPush.Reply(isServed: isServed, isChanged: isServed))
+    }
+    share.on(UnregisterFromPush.self) { message, _, _ in
+      relay.world.record.withLock { $0.pushes.ended.append(message) }
+      return Answer(Acknowledgement())
+    }
+    share.on(FetchApplicationServerKey.self) { _, _, _ in
+      let isServed = relay.world.record.withLock(\.pushes.isServed)
+      return Answer(FetchApplicationServerKey.Reply(key: isServed ? [4, 7, 7] : nil))
+    }
+  }
+}

@@ -1,0 +1,165 @@
+// Sleeping devices behind a real notifier: what wakes whom, and what ends a registration.
+
+import HTTPServer
+import InMemoryServiceBus
+import Records
+import ServiceBus
+import ServiceKit
+import Testing
+
+@testable import Notifier
+
+@Suite struct SleepingDevicesTests {
+  private let vendor = ForgedVendor()
+
+  /// A notifier that may call this machine, without a pause between pushes.
+  private func world() async throws -> (NotifierWorld, url: String, server: HTTPServer) {
+    let server = try HTTPServer(handler: vendor)
+    let world = try await NotifierWorld(["--push-private-addresses"]) { limits in
+      limits.pushes.interval = .milliseconds(1)
+      limits.pushes.firstPause = .milliseconds(1)
+    }
+    return (world, "http://127.0.0.1:\(server.port)", server)
+  }
+
+  private func known(_ world: NotifierWorld, _ count: Int) async throws {
+    try await world.tell(PushRegistrationsChanged())
+    #expect(try await world.eventually { try await world.metric("aquifer_push_registrations") == count })
+  }
+
+  /// The next push's path and content.
+  private func next(_ world: NotifierWorld) async throws -> (path: String, met: String) {
+    var found: [ForgedVendor.Request] = []
+    #expect(
+      try await world.eventually {
+        found += vendor.take()
+        return !found.isEmpty
+      })
+    let first = try #require(found.first)
+    #expect(found.count == 1)
+    return (first.path, try summary(first.body))
+  }
+
+  @Test func `a change wakes the devices of its users, and not the device that made it`() async throws {
+    let (world, url, server) = try await world()
+    defer { server.stop() }
+    try world.pushes.add("ann", url + "/phone", device: "phone")
+    try world.pushes.add("bob", url + "/bob")
+    try await known(world, 2)
+    try await world.push(owner: "ann", zone: "Trips", sequence: 4, origin: "phone", audience: ["ann", "bob"])
+    #expect(try await next(world) == ("/bob", "2 Trips ann t4"))
+    try await world.push(owner: "ann", zone: "Trips", sequence: 5, origin: "laptop")
+    #expect(try await next(world) == ("/phone", "1 Trips ann t5"))
+    try await world.push(owner: "eve", zone: "Trips", sequence: 6)
+    try await world.push(owner: "ann", zone: "Other", sequence: 1)
+    #expect(try await next(world) == ("/phone", "1 Other ann t1"))
+    #expect(try await world.metric(#"aquifer_pushes_total{service="servers",outcome="delivered"}"#) == 3)
+    await world.stop()
+  }
+
+  @Test func `a registration whose credentials ended wakes nobody, and is ended in the directory`() async throws {
+    let (world, url, server) = try await world()
+    defer { server.stop() }
+    let ann = try world.pushes.add("ann", url + "/ann")
+    try world.pushes.add("bob", url + "/bob")
+    try await known(world, 2)
+    world.directory.revoke("token-ann")
+    try await world.announceCredentials()
+    try await world.push(owner: "ann", zone: "A", sequence: 1, audience: ["ann", "bob"])
+    #expect(try await next(world).path == "/bob")
+    #expect(try await world.eventually { world.pushes.ended == [.init(id: ann.id, revision: ann.revision)] })
+    #expect(try await world.metric("aquifer_push_registrations") == 1)
+    await world.stop()
+  }
+
+  @Test func `a device that the vendor no longer knows is ended, and a vendor that fails is tried again`() async throws
+  {
+    let (world, url, server) = try await world()
+    defer { server.stop() }
+    let ann = try world.pushes.add("ann", url + "/ann")
+    try await known(world, 1)
+    vendor.answer(503)
+    try await world.push(owner: "ann", zone: "A", sequence: 1)
+    #expect(try await next(world).met == "1 A ann t1")
+    try await world.push(owner: "ann", zone: "A", sequence: 2)
+    vendor.answer(410)
+    #expect(try await world.eventually { world.pushes.ended == [.init(id: ann.id, revision: ann.revision)] })
+    #expect(try await world.metric("aquifer_push_registrations") == 0)
+    await world.stop()
+  }
+
+  @Test func `of several notifiers one wakes a device`() async throws {
+    let (world, url, server) = try await world()
+    defer { server.stop() }
+    for number in 0..<40 { try world.pushes.add("ann", "\(url)/\(number)", device: "d\(number)") }
+    try await known(world, 40)
+    let other = world.join("notifier-other", .notifier, BusHandlers())
+    await other.waitForPeers { !$0.isEmpty }
+    let name = world.running.bus.own.name
+    var (mine, others) = (PushRoster(name: name), PushRoster(name: "notifier-other"))
+    for roster in [0, 1] {
+      let page = world.pushes.page(after: 0)
+      if roster == 0 { _ = (mine.share(with: ["notifier-other"]), mine.apply(page)) }
+      if roster == 1 { _ = (others.share(with: [name]), others.apply(page)) }
+    }
+    let own = Set((1...40).filter { [mine] in mine.isOwn(Int64($0)) })
+    let theirs = Set((1...40).filter { [others] in others.isOwn(Int64($0)) })
+    #expect(own.isDisjoint(with: theirs) && own.union(theirs).count == 40)
+    #expect((10...30).contains(own.count), "\(own.count) of 40")
+    // The notifier hears of the other one behind the test's back.
+    var paths: Set<String> = []
+    #expect(
+      try await world.eventually {
+        paths = []
+        let zone = "Z\(UInt32.random(in: 0 ... .max))"
+        try await world.push(owner: "ann", zone: zone, sequence: 1)
+        _ = try await world.eventually {
+          paths.formUnion(vendor.take().map(\.path))
+          return paths.count >= own.count
+        }
+        return paths.count == own.count
+      })
+    #expect(paths == Set(own.map { "/\($0 - 1)" }))
+    other.close()
+    await world.stop()
+  }
+
+  @Test func `without a service of its kind a device is not woken`() async throws {
+    let (world, url, server) = try await world()
+    defer { server.stop() }
+    try world.pushes.add("ann", url + "/ann")
+    try await known(world, 1)
+    world.pushes.removeServices()
+    try await world.announceCredentials()
+    try world.pushes.add("bob", url + "/bob")
+    try await known(world, 2)
+    try await world.push(owner: "ann", zone: "A", sequence: 1)
+    #expect(try await world.metric("aquifer_pushes_waiting") == 0 && vendor.take().isEmpty)
+    await world.stop()
+  }
+
+  @Test func `registrations of a directory from an earlier backup replace all others`() async throws {
+    let (world, url, server) = try await world()
+    defer { server.stop() }
+    for user in ["ann", "bob", "eve"] { try world.pushes.add(user, url + "/\(user)") }
+    try await known(world, 3)
+    world.pushes.removeRegistrations()
+    try world.pushes.add("ann", url + "/again")
+    try await known(world, 1)
+    try await world.push(owner: "ann", zone: "A", sequence: 1, audience: ["ann", "bob"])
+    #expect(try await next(world).path == "/again")
+    await world.stop()
+  }
+
+  @Test func `a notifier does not call machines of its own network unless the operator allows it`() async throws {
+    let server = try HTTPServer(handler: vendor)
+    defer { server.stop() }
+    let world = try await NotifierWorld { $0.pushes.firstPause = .milliseconds(1) }
+    try world.pushes.add("ann", "http://127.0.0.1:\(server.port)/ann")
+    try await known(world, 1)
+    try await world.push(owner: "ann", zone: "A", sequence: 1)
+    #expect(try await world.eventually { try await world.metric("aquifer_pushes_dropped_total") == 1 })
+    #expect(vendor.take().isEmpty)
+    await world.stop()
+  }
+}

@@ -1,0 +1,33 @@
+import Queues
+import Testing
+
+@Suite struct DueQueueTests {
+  @Test func `elements come in the order of their times, and those of one time in the order of their addition`() {
+    var queue = DueQueue<Int, Int>()
+    var oracle: [(time: Int, element: Int)] = []
+    var random: UInt64 = 7
+    func draw(_ bound: Int) -> Int {
+      random = random &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+      return Int((random >> 33) % UInt64(bound))
+    }
+    for number in 0..<20_000 {
+      if draw(9) < (number < 10_000 ? 5 : 4) {
+        let time = draw(300)
+        queue.add(number, at: time)
+        oracle.insert((time, number), at: oracle.firstIndex { $0.time > time } ?? oracle.count)
+      } else {
+        #expect(queue.nextTime == oracle.first?.time)
+        let now = draw(300)
+        let isDue = oracle.first.map { $0.time <= now } ?? false
+        let taken = queue.takeFirst(dueAt: now)
+        #expect(taken == (isDue ? oracle.removeFirst().element : nil))
+      }
+    }
+    #expect(queue.count == oracle.count)
+    while let taken = queue.takeFirst() {
+      let expected = oracle.removeFirst()
+      #expect(taken.time == expected.time && taken.element == expected.element)
+    }
+    #expect(oracle.isEmpty)
+  }
+}

@@ -1,0 +1,179 @@
+// Push services and registrations of devices in the directory.
+
+import Crypto
+import JSON
+import Records
+import ServiceBus
+import Testing
+
+@testable import ShareService
+
+@Suite struct PushTests {
+  private static func world() async throws -> (World, user: String) {
+    let world = try await World.withContainer()
+    try await world.ok("POST", "/admin/1/push-services", #"{"name":"servers","kind":"webhook"}"#)
+    return (world, try await world.user("ada").recordName)
+  }
+
+  private static func message(_ user: String, _ url: String = "https://a.example/1", client: String = "phone")
+    -> RegisterForPush
+  {
+    RegisterForPush(
+      device: RegisterForPush.Device(
+        container: World.container, environment: .development, userRecordName: user, clientID: client,
+        grant: ":t00"),
+      address: .webhook(url: url, secret: "a secret of sixteen"), hearsEveryZone: false)
+  }
+
+  @Test func `a registration is durable, and notifiers read it by its revision`() async throws {
+    let (world, user) = try await Self.world()
+    #expect(try await world.service.directory.registerForPush(Self.message(user)).isServed)
+    let restarted = try await world.restarted()
+    let page = try await restarted.service.directory.pushRegistrations(after: 0)
+    let found = try #require(page.registrations.first)
+    #expect(page.registrations.count == 1 && page.isLast && !page.isFromStart && page.revision == found.revision)
+    #expect(found.device == Self.message(user).device && found.address == Self.message(user).address)
+    let later = try await restarted.service.directory.pushRegistrations(after: page.revision)
+    #expect(later.registrations.isEmpty && later.ended.isEmpty && later.revision == page.revision)
+  }
+
+  @Test func `registering again changes nothing, and a changed client takes the place of the earlier`() async throws {
+    let (world, user) = try await Self.world()
+    let directory = world.service.directory
+    for isChanged in [true, false] {
+      #expect(try await directory.registerForPush(Self.message(user)).isChanged == isChanged)
+    }
+    let first = try await directory.pushRegistrations(after: 0)
+    #expect(first.registrations.count == 1)
+    #expect(try await directory.registerForPush(Self.message(user, client: "phone again")).isServed)
+    let second = try await directory.pushRegistrations(after: first.revision)
+    #expect(second.registrations.map(\.device.clientID) == ["phone again"])
+    #expect(second.registrations.map(\.id) == first.registrations.map(\.id))
+  }
+
+  @Test func `a device of two users is woken for both, and each ends their own registration only`() async throws {
+    let (world, ada) = try await Self.world()
+    let bob = try await world.user("bob").recordName
+    let directory = world.service.directory
+    for user in [ada, bob] { #expect(try await directory.registerForPush(Self.message(user)).isServed) }
+    let page = try await directory.pushRegistrations(after: 0)
+    #expect(page.registrations.map(\.device.userRecordName) == [ada, bob])
+    try await directory.unregisterFromPush(
+      UnregisterFromPush(
+        container: World.container, environment: .development, userRecordName: bob,
+        target: Self.message(bob).address.target))
+    let end = try await directory.pushRegistrations(after: page.revision)
+    #expect(end.ended == [page.registrations[1].id] && end.registrations.isEmpty)
+    // Repeating it changes nothing.
+    try await directory.unregisterFromPush(
+      UnregisterFromPush(
+        container: World.container, environment: .development, userRecordName: bob,
+        target: Self.message(bob).address.target))
+    #expect(try await directory.pushRegistrations(after: end.revision).ended.isEmpty)
+    #expect(try await directory.registerForPush(Self.message(bob)).isServed)
+    #expect(try await directory.pushRegistrations(after: end.revision).registrations.count == 1)
+  }
+
+  @Test func `a notifier's end counts only for the registration that it knows`() async throws {
+    let (world, user) = try await Self.world()
+    let directory = world.service.directory
+    _ = try await directory.registerForPush(Self.message(user))
+    let old = try #require(try await directory.pushRegistrations(after: 0).registrations.first)
+    _ = try await directory.registerForPush(Self.message(user, client: "renewed"))
+    let late = EndPushRegistrations(registrations: [.init(id: old.id, revision: old.revision)])
+    try await directory.endPushRegistrations(late)
+    let new = try #require(try await directory.pushRegistrations(after: 0).registrations.first)
+    #expect(new.device.clientID == "renewed")
+    try await directory.endPushRegistrations(
+      EndPushRegistrations(registrations: [.init(id: new.id, revision: new.revision)]))
+    #expect(try await directory.pushRegistrations(after: new.revision).ended == [new.id])
+  }
+
+  @Test func `a user has a bounded number of registrations, and the one renewed least recently makes room`()
+    async throws
+  {
+    let (world, user) = try await Self.world()
+    let directory = world.service.directory
+    for number in 0...Directory.pushRegistrationsPerUser {
+      _ = try await directory.registerForPush(Self.message(user, "https://a.example/\(number)"))
+    }
+    let page = try await directory.pushRegistrations(after: 0)
+    #expect(page.registrations.count == Directory.pushRegistrationsPerUser && page.ended.count == 1)
+    #expect(!page.registrations.contains { $0.address == Self.message(user, "https://a.example/0").address })
+  }
+
+  @Test func `a directory from an earlier backup is read from its start`() async throws {
+    let (world, user) = try await Self.world()
+    _ = try await world.service.directory.registerForPush(Self.message(user))
+    let page = try await world.service.directory.pushRegistrations(after: 1_000_000)
+    #expect(page.isFromStart && page.registrations.count == 1)
+  }
+
+  @Test func `a user's registrations end with the user`() async throws {
+    let (world, user) = try await Self.world()
+    _ = try await world.service.directory.registerForPush(Self.message(user))
+    let listed = try await world.ok("GET", "/admin/1/registrations", query: ["user": "ada"])
+    #expect(listed["registrations"]?.elements.map { $0["address"]?.string } == ["webhook a.example"])
+    #expect(!String(describing: listed).contains("sixteen"))
+    try await world.ok("DELETE", "/admin/1/registrations/\(listed["registrations"]?.elements[0]["id"]?.int64 ?? 0)")
+    #expect(try await world.ok("GET", "/admin/1/registrations")["registrations"]?.elements.isEmpty == true)
+    try await world.refused("DELETE", "/admin/1/registrations/77", status: 404)
+    try await world.refused("DELETE", "/admin/1/registrations/x", status: 400)
+  }
+
+  @Test func `nothing is registered where no service wakes such a device`() async throws {
+    let (world, user) = try await Self.world()
+    let other = RegisterForPush(
+      device: Self.message(user).device, address: .apns(deviceToken: "00ff", isSandbox: true), hearsEveryZone: true)
+    #expect(try await !world.service.directory.registerForPush(other).isServed)
+    #expect(try await world.service.directory.pushRegistrations(after: 0).registrations.isEmpty)
+    try await world.ok("DELETE", "/admin/1/push-services/servers")
+    #expect(try await !world.service.directory.registerForPush(Self.message(user)).isServed)
+  }
+
+  @Test func `Web Push has a key that stays, or the one that the operator brings`() async throws {
+    let (world, _) = try await Self.world()
+    #expect(try await world.service.directory.applicationServerKey(of: World.container) == nil)
+    let added = try await world.ok(
+      "POST", "/admin/1/push-services", #"{"name":"browsers","kind":"web","contact":"mailto:ops@example.org"}"#)
+    let key = try #require(added["applicationServerKey"]?.string)
+    #expect(Base64URL.decode(key)?.count == 65)
+    let restarted = try await world.restarted()
+    let known = try await restarted.service.directory.applicationServerKey(of: World.container)
+    #expect(known.map { Base64URL.encode($0) } == key)
+    let own = P256PrivateKey.make()
+    try await restarted.ok(
+      "POST", "/admin/1/push-services",
+      """
+      {"name":"own","kind":"web","contact":"https://example.org","container":"\(World.container.rawValue)",\
+      "privateKey":"\(Base64URL.encode(own.scalar))"}
+      """)
+    #expect(
+      try await restarted.service.directory.applicationServerKey(of: World.container) == own.publicPoint,
+      "a container's own service goes before that of all")
+  }
+
+  @Test func `a service's secrets are never shown, and its settings are checked`() async throws {
+    let (world, _) = try await Self.world()
+    _ = world.published.take()
+    let bad: [(String, String)] = [
+      (#"{"name":"A b","kind":"webhook"}"#, "'name'"), (#"{"name":"a"}"#, "'kind'"),
+      (#"{"name":"a","kind":"fax"}"#, "'kind'"), (#"{"name":"a","kind":"web"}"#, "'contact'"),
+      (#"{"name":"a","kind":"web","contact":"ops@example.org"}"#, "'contact'"),
+      (#"{"name":"a","kind":"web","contact":"mailto:o@example.org","privateKey":"AAAA"}"#, "'privateKey'"),
+      (#"{"name":"a","kind":"apns","teamID":"t","keyID":"k","topic":"o"}"#, "'privateKey'"),
+      (#"{"name":"a","kind":"apns","teamID":"t","keyID":"k","topic":"o","privateKey":"x"}"#, "'privateKey'"),
+      (#"{"name":"a","kind":"webhook","x":1}"#, "'x'"),
+    ]
+    for (body, word) in bad {
+      let refusal = try await world.refused("POST", "/admin/1/push-services", body, status: 400)
+      #expect(refusal["reason"]?.string?.contains(word) == true, "\(body): \(refusal["reason"]?.string ?? "")")
+    }
+    try await world.refused("POST", "/admin/1/push-services", #"{"name":"servers","kind":"webhook"}"#, status: 409)
+    try await world.refused(
+      "POST", "/admin/1/push-services", #"{"name":"a","kind":"webhook","container":"iCloud.absent"}"#, status: 404)
+    try await world.refused("DELETE", "/admin/1/push-services/absent", status: 404)
+    try await world.ok("DELETE", "/admin/1/push-services/servers")
+    #expect(world.published.take().count == 1, "peers are told of each change")
+  }
+}
