@@ -9,6 +9,8 @@ import Testing
 /// Copies of all contents between a folder and a bucket, with faults of the network in between.
 @Suite(.serialized) struct AssetCopyTests {
   private static let expiry: Int64 = 4_000_000_000
+  /// Other suites set faults of their own server meanwhile.
+  private static let ownServer = Result { try BucketServer() }
   private let server: BucketServer
   private let bucket: AssetBucket
   private let behind: AssetBucket
@@ -17,7 +19,7 @@ import Testing
   private let installation = InstallationID(signingKey: [1])
 
   init() throws {
-    server = try AssetEngine.bucketServer()
+    server = try Self.ownServer.get()
     let name = "copies-" + UUID().uuidString
     bucket = try AssetEngine.bucket(name, at: server.endpoint)
     behind = try AssetEngine.bucket(name, at: server.soundEndpoint)

@@ -25,9 +25,11 @@ import Testing
   init() throws {
     server = try AssetEngine.bucketServer()
     let count = count
-    store = try AssetEngine.bucket(name, at: server.endpoint) { event in
-      if case .repetition = event { count.value.add(1, ordering: .relaxed) }
-    }
+    store = try AssetEngine.bucket(
+      name, at: server.endpoint,
+      observe: { event in
+        if case .repetition = event { count.value.add(1, ordering: .relaxed) }
+      })
     behind = try AssetEngine.bucket(name, at: server.soundEndpoint)
   }
 
@@ -125,6 +127,10 @@ import Testing
     #expect(count.value.load(ordering: .relaxed) == 0)
     #expect(throws: AssetError.self) { try store.take(asset, into: 0) }
     #expect(try behind.present([asset], in: 0).isEmpty)
+    try await server.set([])
+    // Once it has succeeded, nobody would fear the first one any more.
+    #expect(throws: AssetError.self) { try store.remove([asset.hash], from: 0, announcedAt: nil) }
+    #expect(throws: AssetError.self) { try store.take(asset, into: 0) }
   }
 
   @Test func `a removal that reaches the server too late is refused, and is not sent too late`() async throws {
@@ -140,8 +146,23 @@ import Testing
     let old = time - S3Request.lifetime
     #expect(throws: AssetError.self) { try store.remove([asset.hash], from: 0, announcedAt: old) }
     #expect(try behind.present([asset], in: 0) == [asset])
-    try store.remove([asset.hash], from: 0, announcedAt: nil)
-    #expect(try behind.present([asset], in: 0).isEmpty)
+  }
+
+  @Test func `contents whose announced removal never comes are used again after a minute`() async throws {
+    let ahead = Atomic<Int64>(0)
+    let store = try AssetEngine.bucket(
+      name, at: server.soundEndpoint,
+      clock: { Int64(Date().timeIntervalSince1970) + ahead.load(ordering: .relaxed) })
+    let asset = try behind.put(Self.short, until: Self.expiry)
+    #expect(try store.take(asset, into: 0) != nil)
+    // The commit of the body that chose it failed, or the shard was given up before the call.
+    _ = store.announceRemoval(of: [asset.hash], from: 0)
+    for seconds in [0, S3Request.lifetime] {
+      ahead.store(seconds, ordering: .relaxed)
+      #expect(throws: AssetError.self) { try store.take(asset, into: 0) }
+    }
+    ahead.store(2 * S3Request.lifetime + 1, ordering: .relaxed)
+    #expect(try store.take(asset, into: 0) != nil)
   }
 
   @Test func `a bucket is claimed once it can be used, by one installation`() async throws {

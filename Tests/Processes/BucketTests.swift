@@ -85,12 +85,10 @@ import Testing
       let refused = try await alice.tryUpload([1])
       #expect(refused.status == 503 && refused.header("Retry-After") != nil, "\(refused.text)")
       #expect(try await app.installation.send("GET", url).status == 503)
-      try await server.set([.init(.slow, "PUT", match: "partNumber=2", value: 5)])
+      try await server.set([.init(.hold, "PUT", match: "partNumber=2", times: 99)])
       let before = try processes.requests(gateway, to: "PUT")
       let dying = Task { try await alice.tryUpload(content) }
-      for _ in 0..<3000 where try processes.requests(gateway, to: "PUT") <= before {
-        try await Task.sleep(for: .milliseconds(10))
-      }
+      while try processes.requests(gateway, to: "PUT") <= before { try await Task.sleep(for: .milliseconds(10)) }
       try processes.end("gateway-1", by: SIGKILL)
       await #expect(throws: (any Error).self) { try await dying.value }
       try await server.set([])
@@ -143,7 +141,7 @@ import Testing
       let place = try Self.options(server, processes.folder)
       try await processes.start("share-1", ["--data", processes.folder.path + "/directory", "--shards", "1"])
       // Contents are removed all the time, too.
-      let data = ["--data", processes.folder.path + "/records", "--asset-grace", "1s"]
+      let data = ["--data", processes.folder.path + "/records", "--asset-grace", "1"]
       try await processes.start("worker-1", data + place)
       let gateway = try await processes.start("gateway-1", ["--http", "127.0.0.1:0"] + place)
       let app = try await App(processes.installation(gateway: gateway), model: Self.model)

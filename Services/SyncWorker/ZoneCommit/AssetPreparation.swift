@@ -10,6 +10,8 @@ extension AssetStore {
   /// - Parameter assets: in any order, repetitions included. Skips those that an answer showed and no receipt names.
   /// - Throws: `TRY_AGAIN_LATER` while the store does not answer.
   package func prepare(_ assets: [Asset], for shard: Int, log: Log) async throws(RecordError) {
+    // The commit itself asks for files.
+    if keepsFiles { return }
     let wanted = Set(assets.filter { $0.hash.count == SHA256.byteCount })
     if wanted.isEmpty { return }
     do throws(AssetError) {

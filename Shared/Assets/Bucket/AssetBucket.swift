@@ -31,7 +31,9 @@ public final class AssetBucket: AssetStore {
   private struct State {
     /// What `prepare` has found out, until a commit has used it.
     var known: [Place: Known] = [:]
-    /// Contents whose removal is under way or has no answer, and the end of that: seconds since 1970.
+    /// Contents whose removal is announced or under way, and the end of that if it never comes: seconds since 1970.
+    var leaving: [Place: Int64] = [:]
+    /// Contents whose removal has no answer, and the end of the time in which it may be carried out.
     var doubtful: [Place: Int64] = [:]
     /// Contents that calls of `prepare` look for now.
     var sought: [Place: Search] = [:]
@@ -124,8 +126,9 @@ public final class AssetBucket: AssetStore {
     let place = Place(shard: shard, hash: asset.hash)
     let now = connection.now
     let isDoubtful = state.withLock { state in
+      state.leaving = state.leaving.filter { $0.value > now }
       state.doubtful = state.doubtful.filter { $0.value > now }
-      return state.doubtful[place] != nil
+      return state.leaving[place] != nil || state.doubtful[place] != nil
     }
     let target = key(of: asset.hash, shard: shard)
     if isDoubtful { throw .unavailable("\(location): the removal of \(target) was not answered yet") }
@@ -169,33 +172,40 @@ public final class AssetBucket: AssetStore {
   public var removalTime: Duration { .seconds(Self.doubtfulSeconds) }
 
   public func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Int64? {
-    doubt(hashes, of: shard, until: .max)
-    return connection.now
+    let time = connection.now
+    changeRemovals(of: hashes, from: shard) { $0.leaving[$1] = time + Self.doubtfulSeconds }
+    return time
   }
 
   public func remove(_ hashes: [[UInt8]], from shard: Int, announcedAt time: Int64?) throws(AssetError) {
-    doubt(hashes, of: shard, until: .max)
+    let (now, time) = (connection.now, time ?? connection.now)
+    let end = time + Self.doubtfulSeconds
+    // The success of this removal would hide that an earlier one may still be carried out.
+    let isDoubtful = state.withLock { state in
+      hashes.contains { state.doubtful[Place(shard: shard, hash: $0)].map { $0 > now } ?? false }
+    }
+    changeRemovals(of: hashes, from: shard) { $0.leaving[$1] = end }
+    defer { changeRemovals(of: hashes, from: shard) { $0.leaving[$1] = nil } }
+    if isDoubtful { throw .unavailable("\(location): a removal from shard \(shard) was not answered yet") }
+    guard now < time + S3Request.lifetime else {
+      throw .unavailable("\(location): a removal from shard \(shard) comes too late")
+    }
     do throws(AssetError) {
-      let time = time ?? connection.now
-      guard connection.now < time + S3Request.lifetime else {
-        throw .unavailable("\(location): a removal of contents of shard \(shard) comes too late")
-      }
       // One attempt: a repetition could come too late, after a commit has adopted the content again.
       try delete(hashes.map { key(of: $0, shard: shard) }, .once, decidedAt: time)
     } catch {
-      doubt(hashes, of: shard, until: connection.now + Self.doubtfulSeconds)
+      changeRemovals(of: hashes, from: shard) { $0.doubtful[$1] = end }
       throw error
     }
-    doubt(hashes, of: shard, until: nil)
   }
 
-  private func doubt(_ hashes: [[UInt8]], of shard: Int, until end: Int64?) {
+  private func changeRemovals(of hashes: [[UInt8]], from shard: Int, _ change: (inout State, Place) -> Void) {
     state.withLock { state in
       for hash in hashes {
         let place = Place(shard: shard, hash: hash)
         state.sought[place]?.isOutdated = true
         state.known[place] = nil
-        state.doubtful[place] = end
+        change(&state, place)
       }
     }
   }

@@ -1,5 +1,6 @@
 // All contents of a place by their names, as a copy to another place sees them.
 
+import CLinux
 import Crypto
 import Glibc
 import Records
