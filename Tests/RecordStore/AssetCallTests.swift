@@ -7,7 +7,7 @@ import Synchronization
 import Testing
 
 /// Bodies that need a store of assets on a network.
-struct AssetCallTests {
+@Suite(.aheadOfOtherTests) struct AssetCallTests {
   private static func with(
     _ kind: StoreKind, _ options: StoreOptions = .init(),
     _ body: (DistantAssets, any ShardStore, Place) async throws -> Void

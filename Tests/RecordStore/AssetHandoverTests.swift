@@ -7,7 +7,7 @@ import Testing
 @testable import RecordStore
 
 /// Removals of contents that a store on a network carries out after another owner has taken the shard over.
-struct AssetHandoverTests {
+@Suite(.aheadOfOtherTests) struct AssetHandoverTests {
   private struct Refusal: Error {}
 
   /// How a content came to be removed.

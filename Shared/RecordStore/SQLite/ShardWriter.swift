@@ -26,7 +26,9 @@ final class ShardWriter {
   /// A body that was taken and needs a group of its own. It comes next.
   private var setAside: (any QueuedBody)?
 
-  init(core: ShardCore, tenure: any ShardTenure, keys: KeyRing, assets: (any AssetStore)?, surroundings: StoreSurroundings) {
+  init(
+    core: ShardCore, tenure: any ShardTenure, keys: KeyRing, assets: (any AssetStore)?, surroundings: StoreSurroundings
+  ) {
     self.core = core
     self.tenure = tenure
     transaction = SQLiteTransaction(
