@@ -21,17 +21,13 @@ extension User {
 
   /// Saves a note with the value in the field `blob`. Returns the record's dictionary, or the item's error.
   func saveNote(_ name: String, blob: Value) async throws -> Value {
-    try await records(
-      "records/modify",
-      [
-        "operations": [
-          [
-            "operationType": "forceUpdate",
-            "record": ["recordName": .string(name), "recordType": "Note", "fields": ["blob": ["value": blob]]],
-          ]
-        ]
-      ])[
-        "records"][0]
+    try await records("records/modify", Self.saving(name, blob: blob))["records"][0]
+  }
+
+  /// The body of a request that saves a note.
+  static func saving(_ name: String, blob: Value) -> Value {
+    let record: Value = ["recordName": .string(name), "recordType": "Note", "fields": ["blob": ["value": blob]]]
+    return ["operations": [["operationType": "forceUpdate", "record": record]]]
   }
 
   func deleteNote(_ name: String) async throws {
