@@ -20,5 +20,14 @@ extension ShareService {
         ])
       return Answer(reply)
     }
+    handlers.on(NoteRefusedSignIn.self) { [signIns] message, _, _ in
+      try await Self.answering(log) {
+        try await signIns.note(
+          NotedSignIn(
+            source: message.source, container: message.container, environment: message.environment,
+            refusal: message.refusal.rawValue))
+      }
+      return Answer(Acknowledgement())
+    }
   }
 }

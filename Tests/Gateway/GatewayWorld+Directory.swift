@@ -34,6 +34,13 @@ extension GatewayWorld {
     }
   }
 
+  static func serveSignInAudit(in share: inout BusHandlers, _ relay: Relay) {
+    share.on(NoteRefusedSignIn.self) { message, _, _ in
+      relay.world.record.withLock { $0.refusedSignIns.append(message) }
+      return Answer(Acknowledgement())
+    }
+  }
+
   static func servePushes(in share: inout BusHandlers, _ relay: Relay) {
     share.on(RegisterForPush.self) { message, _, _ in
       let isServed = relay.world.record.withLock { record in

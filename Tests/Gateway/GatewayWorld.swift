@@ -62,6 +62,7 @@ final class GatewayWorld: Sendable {
     /// Providers of identities; nil: the share service does not know the question.
     var providers: [IdentityProviderEntry]?
     var identitySignIns: [SignInByIdentity] = []
+    var refusedSignIns: [NoteRefusedSignIn] = []
     /// The reason for refusing the people of providers; nil: they are signed in.
     var identityRefusal: SignInByIdentity.Refusal?
     var pushes = Pushes()
@@ -172,6 +173,7 @@ final class GatewayWorld: Sendable {
     }
     Self.serveStaff(in: &share, relay)
     Self.serveIdentities(in: &share, relay)
+    Self.serveSignInAudit(in: &share, relay)
     Self.servePushes(in: &share, relay)
     share.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.signingKey)) }
     share.on(OperatorRequest.self) { message, body, _ in

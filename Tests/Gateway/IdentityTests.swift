@@ -77,6 +77,10 @@ private struct IdentityWorld {
   }
 
   var signIns: [SignInByIdentity] { gateway.record.withLock(\.identitySignIns) }
+  /// The noted refusals, each as its way and its reason.
+  var refusals: [String] {
+    gateway.record.withLock(\.refusedSignIns).map { "\($0.source.way.rawValue) \($0.refusal.rawValue)" }
+  }
 }
 
 @Suite struct IdentityPageTests {
@@ -115,6 +119,7 @@ private struct IdentityWorld {
           issuer: world.forged.issuer, subject: "person-1", emailAddress: "ada@example.org", givenName: "Ada",
           familyName: "Byron"))
     #expect(signIn.provider == "acme" && signIn.isKept && signIn.grant == "app")
+    #expect(signIn.source == SignInSource(way: .provider, provider: "acme", address: "127.0.0.1"))
     #expect(signIn.container.rawValue == GatewayWorld.container && signIn.environment == .development)
   }
 
@@ -162,6 +167,7 @@ private struct IdentityWorld {
     #expect(await world.finish(visit).status == 200)
     #expect(await world.finish(visit).status == 400)
     #expect(world.signIns.count == 1 && world.forged.requests.count { $0 == "POST /token" } == 1)
+    #expect(world.refusals == ["provider used"])
   }
 
   @Test func `a code of somebody else's sign-in is not taken`() async throws {
@@ -171,7 +177,7 @@ private struct IdentityWorld {
     let mixed = own.parameters.map { $0.0 == "code" ? code : $0 }
     let refused = await world.finish(IdentityWorld.Visit(parameters: mixed, cookie: own.cookie))
     #expect(refused.status == 403 && refused.text.contains("You were not signed in there"))
-    #expect(world.signIns.isEmpty)
+    #expect(world.signIns.isEmpty && world.refusals == ["provider provider"])
   }
 
   @Test func `a person who declines, and a provider that is away, lead back to the page`() async throws {
@@ -185,7 +191,7 @@ private struct IdentityWorld {
     world.forged.change { $0.answers = ["/token": (503, "")] }
     let away = await world.finish(next)
     #expect(away.status == 503 && away.text.contains("Try again in a few seconds"))
-    #expect(world.signIns.isEmpty)
+    #expect(world.signIns.isEmpty && world.refusals == ["provider provider"], "only the person's no is a refusal")
   }
 
   @Test(arguments: [
@@ -239,7 +245,7 @@ private struct IdentityWorld {
     let again = await exchange(world, token)
     #expect(again.status == 401)
     #expect(try again.json["reason"]?.string == "The ID token was used before")
-    #expect(world.signIns.count == 1)
+    #expect(world.signIns.count == 1 && world.refusals == ["exchange used"])
   }
 
   @Test func `the other spelling of a signature is no other token`() async throws {
@@ -280,7 +286,7 @@ private struct IdentityWorld {
     #expect(await exchange(world, token, api: "unknown").status == 401)
     let bare = await world.gateway.respond(.post, Self.path, body: "{}")
     #expect(bare.status == 401)
-    #expect(world.signIns.isEmpty)
+    #expect(world.signIns.isEmpty && world.refusals == ["exchange provider", "exchange provider"])
     #expect(await exchange(world, token).status == 200, "no refusal has used the token up")
   }
 

@@ -93,14 +93,21 @@ extension Gateway {
     _ attempt: IdentityAttempt, _ signIn: SignInState, _ fields: ProviderAnswer, _ key: [UInt8], _ request: HTTPRequest
   ) async throws(RecordError) -> HTTPResponse {
     let form = await signInForm(signIn, key)
-    guard let code = fields["code"], fields["error"] == nil else { return form.page(problem: .declined) }
+    let source = request.signInSource(.provider, provider: attempt.provider)
     let reply: SignInByIdentity.Reply
     do throws(RecordError) {
+      guard let code = fields["code"], fields["error"] == nil else {
+        try await note(.provider, of: source, signIn.container, signIn.environment)
+        return form.page(problem: .declined)
+      }
       let entries = try await state.providers.entries(of: signIn.container, from: share)
       guard let entry = entries.first(where: { $0.name == attempt.provider }) else {
         return form.page(problem: .unknownProvider)
       }
-      guard try await isFirstUse(of: attempt.state, until: attempt.expiry) else { return SignInPage.ended(.badLink) }
+      guard try await isFirstUse(of: attempt.state, until: attempt.expiry) else {
+        try await note(.used, of: source, signIn.container, signIn.environment)
+        return SignInPage.ended(.badLink)
+      }
       let provider = try state.providers.provider(entry)
       var person: Identity
       do throws(IdentityError) {
@@ -110,14 +117,16 @@ extension Gateway {
           returnAddress: returnAddress(entry, request), now: wallClock.now)
       } catch {
         tell(error, of: entry)
-        return form.page(problem: error.kind == .unavailable ? .away : .declined)
+        guard error.kind == .refused else { return form.page(problem: .away) }
+        try await note(.provider, of: source, signIn.container, signIn.environment)
+        return form.page(problem: .declined)
       }
       if entry.answersByForm { person.takeNames(from: fields["user"]) }
       reply = try await share.call(
         SignInByIdentity(
           container: signIn.container, environment: signIn.environment, provider: entry.name,
           person: SignInByIdentity.Person(person), isKept: attempt.isKept,
-          grant: signIn.grant.isEmpty ? nil : signIn.grant))
+          grant: signIn.grant.isEmpty ? nil : signIn.grant, source: source))
     } catch {
       // Dropped because the visitor can only try again, whatever the reason; the bus counts failed calls.
       return form.page(problem: .away)

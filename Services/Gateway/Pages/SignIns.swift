@@ -41,8 +41,8 @@ extension Gateway {
     guard !userName.isEmpty, !password.isEmpty else { return form.page(entry, problem: .incomplete) }
     let message = SignIn(
       container: state.container, environment: state.environment, userName: userName, password: password,
-      isKept: entry.isKept,
-      clientAddress: request.remoteAddress, grant: state.grant.isEmpty ? nil : state.grant)
+      isKept: entry.isKept, clientAddress: request.remoteAddress, grant: state.grant.isEmpty ? nil : state.grant,
+      client: ClientName.name(ofUserAgent: request.header("user-agent")))
     let reply: SignIn.Reply
     do throws(RecordError) {
       reply = try await share.call(message)

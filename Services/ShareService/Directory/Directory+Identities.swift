@@ -91,34 +91,48 @@ extension Directory {
 
   // MARK: Sign-in
 
-  /// Finds or makes the person's user and opens a session, in one change.
+  /// Finds or makes the person's user and opens a session, in one change that also notes the sign-in.
   func signIn(_ message: SignInByIdentity) throws -> SignInByIdentity.Reply {
-    let apiToken = message.grant.flatMap { Grant(text: $0) }?.apiToken
+    // A gateway of an earlier release tells no source.
+    let source = message.source ?? SignInSource(way: .provider, provider: message.provider, address: "")
     return try change {
-      let rows = try identityProviders(of: message.container)
-      guard
-        let provider = rows.first(where: {
-          $0.entry.name == message.provider && $0.entry.issuer == message.person.issuer
-        })
-      else { return SignInByIdentity.Reply(refusal: .provider) }
-      if let apiToken, try !isKnown(apiToken: apiToken, message.container, message.environment) {
-        return SignInByIdentity.Reply(refusal: .apiToken)
+      let reply = try admit(message, from: source)
+      if let refusal = reply.refusal {
+        try insert(
+          NotedSignIn(
+            source: source, user: try identifiedUser(message.person)?.recordName, container: message.container,
+            environment: message.environment, refusal: refusal.rawValue))
       }
-      let user: IdentifiedUser
-      switch try identifiedUser(message.person) {
-      case let known?: user = known
-      case nil:
-        if let refusal = try signUpRefusal(message.person, provider.signUp) {
-          return SignInByIdentity.Reply(refusal: refusal)
-        }
-        user = try signUp(message.person, at: provider.entry.name)
-      }
-      guard !user.isDisabled else { return SignInByIdentity.Reply(refusal: .disabled) }
-      return SignInByIdentity.Reply(
-        webAuthToken: try openSession(
-          forUser: user.key, message.container, message.environment, isKept: message.isKept, apiToken: apiToken),
-        userRecordName: user.recordName, userName: user.name)
+      return reply
     }
+  }
+
+  private func admit(_ message: SignInByIdentity, from source: SignInSource) throws -> SignInByIdentity.Reply {
+    let apiToken = message.grant.flatMap { Grant(text: $0) }?.apiToken
+    let rows = try identityProviders(of: message.container)
+    guard
+      let provider = rows.first(where: {
+        $0.entry.name == message.provider && $0.entry.issuer == message.person.issuer
+      })
+    else { return SignInByIdentity.Reply(refusal: .provider) }
+    if let apiToken, try !isKnown(apiToken: apiToken, message.container, message.environment) {
+      return SignInByIdentity.Reply(refusal: .apiToken)
+    }
+    let user: IdentifiedUser
+    switch try identifiedUser(message.person) {
+    case let known?: user = known
+    case nil:
+      if let refusal = try signUpRefusal(message.person, provider.signUp) {
+        return SignInByIdentity.Reply(refusal: refusal)
+      }
+      user = try signUp(message.person, at: provider.entry.name)
+    }
+    guard !user.isDisabled else { return SignInByIdentity.Reply(refusal: .disabled) }
+    return SignInByIdentity.Reply(
+      webAuthToken: try openSession(
+        forUser: user.key, message.container, message.environment, isKept: message.isKept, apiToken: apiToken,
+        from: source),
+      userRecordName: user.recordName, userName: user.name)
   }
 
   private struct IdentifiedUser {
