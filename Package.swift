@@ -68,13 +68,16 @@ let layers: [Target] = [
   shared("Indexing", ["Records", "Crypto"]),
   shared("Sharing", ["Records", "MessagePack"]),
   shared("ObjectModel", ["Records", "Crypto"]),
-  shared("XCDataModel", ["CXML", "ObjectModel", "Records"]),
+  shared("XML", ["CXML"]),
+  shared("XCDataModel", ["XML", "ObjectModel", "Records"]),
   shared("History", ["Records", "MessagePack"]),
   shared("Mirroring", ["JSON", "MessagePack", "Records", "ObjectModel", "History"]),
   shared("WebServices", ["JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "Crypto"]),
   shared("SQLite", ["CSQLite", "CSQLiteLog"]),
+  shared("HTTPClient", ["CCurl"]),
+  shared("S3", ["XML", "Crypto"]),
   shared("PostgreSQL", ["CPostgreSQL"]),
-  shared("Assets", ["CLinux", "Records", "Crypto"]),
+  shared("Assets", ["CLinux", "Queues", "HTTPClient", "XML", "S3", "Records", "Crypto"]),
   shared(
     "RecordStore",
     [
@@ -83,9 +86,10 @@ let layers: [Target] = [
     ]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
-  shared("HTTPClient", ["CCurl"]),
   shared("OpenID", ["CCJOSE", "HTTPClient", "JSON", "Crypto"]),
-  shared("ServiceKit", ["OptionWords", "HTTPServer", "ServiceBus", "Assets", "Records", "JSON", "CLinux", "Crypto"]),
+  shared(
+    "ServiceKit",
+    ["OptionWords", "HTTPServer", "ServiceBus", "Assets", "S3", "Records", "JSON", "CLinux", "Crypto"]),
   shared("Authentication", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "Crypto"]),
 ]
 
@@ -95,7 +99,7 @@ let services: [Target] = [
     [
       "OpenID", "HTTPClient",
       "CDeflate", "COpenAPI", "Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets",
-      "JSON", "Records", "Crypto",
+      "S3", "JSON", "Records", "Crypto",
     ]),
   worker(
     "ZoneCommit",
@@ -147,8 +151,8 @@ let services: [Target] = [
   service(
     "Console",
     [
-      "OptionWords", "HTTPClient", "ServiceBus", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "Records",
-      "JSON", "Crypto", "CLinux",
+      "OptionWords", "HTTPClient", "ServiceBus", "RecordStore", "Assets", "S3", "ObjectModel", "XCDataModel",
+      "WebServices", "Records", "JSON", "Crypto", "CLinux",
     ]),
   service(
     "Notifier",
@@ -169,6 +173,8 @@ let commands: [Target] = [
 let testTargets: [Target] = [
   // The seams' implementations in memory.
   support("InMemoryRecordStore", ["RecordStore", "Records", "Indexing", "Sharing", "Crypto"]),
+  support("BucketServer", []),
+  support("DistantAssets", ["Assets", "Records", "Crypto"]),
   support("InMemoryServiceBus", ["ServiceBus", "Queues"]),
   // The sanitizer that tests run with, if any.
   .target(
@@ -219,7 +225,8 @@ let testTargets: [Target] = [
   .executableTarget(
     name: "RecordStoreTool", dependencies: ["RecordStore", "Assets", "Records", "Indexing"],
     path: "Tests/RecordStoreTool", swiftSettings: settings),
-  tests("Assets", ["Assets", "Records", "Crypto", "CLinux"]),
+  tests("S3", ["S3", "Crypto"]),
+  tests("Assets", ["BucketServer", "Assets", "S3", "HTTPClient", "Records", "Crypto", "CLinux"]),
   support("PrivateCluster", ["CuttingProxy"]),
   tests("PostgreSQL", ["PostgreSQL", "PrivateCluster", "CuttingProxy"]),
   // SQLite's file system with injected faults.
@@ -229,8 +236,8 @@ let testTargets: [Target] = [
   tests(
     "RecordStore",
     [
-      "InMemoryRecordStore", "Sanitizers", "RecordStore", "RecordStoreTool", "FaultyDisk", "Assets", "SQLite",
-      "Records", "Indexing", "Sharing", "History", "Crypto",
+      "InMemoryRecordStore", "DistantAssets", "Sanitizers", "RecordStore", "RecordStoreTool", "FaultyDisk", "Assets",
+      "SQLite", "Records", "Indexing", "Sharing", "History", "Crypto",
       "CSQLite", "CLinux",
     ]),
   tests(
@@ -264,7 +271,8 @@ let testTargets: [Target] = [
   tests(
     "SyncWorker",
     [
-      "InMemoryRecordStore", "InMemoryServiceBus", "Sanitizers", "WorkerHost", "SharedStores", "ZoneActions",
+      "InMemoryRecordStore", "InMemoryServiceBus", "DistantAssets", "Sanitizers", "WorkerHost", "SharedStores",
+      "ZoneActions",
       "ObjectPlane", "RecordPlane", "ZoneCommit", "ServiceKit",
       "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History",
       "ObjectModel", "Sharing", "Indexing",
@@ -286,7 +294,10 @@ let testTargets: [Target] = [
     ]),
   tests("Style", []),
   tests(
-    "Processes", ["PowerLoss", "SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"],
+    "Processes",
+    [
+      "BucketServer", "PowerLoss", "SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux",
+    ],
     exclude: ["chaos", "earlier.tar.gz", "network.c"]),
 ]
 
@@ -442,7 +453,7 @@ let clientTests: [Target] = [
 /// AQUIFER_CLIENT=1 leaves out everything but the client, what it reaches, and its tests.
 let isClientOnly = Context.environment["AQUIFER_CLIENT"] == "1"
 let clientLayers: Set = [
-  "SQLite", "HTTPClient", "HTTPServer", "XCDataModel", "ObjectModel", "Records", "MessagePack", "Crypto",
+  "SQLite", "HTTPClient", "HTTPServer", "XML", "XCDataModel", "ObjectModel", "Records", "MessagePack", "Crypto",
 ]
 
 let targets: [Target] =

@@ -104,7 +104,12 @@ class Client:
     def download(self, asset):
         """The content of an asset of an import; its address holds for a while, and `Store.object` gives another one."""
         asset = asset.get("asset", asset)
-        return self._insist("GET", asset["downloadURL"], None, {})
+        try:
+            return self._insist("GET", asset["downloadURL"], None, {})
+        except AquiferError as error:
+            if error.status != 302:
+                raise
+            return self._insist("GET", error.body["redirectURL"], None, {})  # The content is in a bucket.
 
     def pings(self, *stores):
         """Tells of changed zones without end: {"zoneName", "ownerRecordName", "scope"}; no store hears of itself.
@@ -183,6 +188,8 @@ class Client:
             body = {}
         seconds = response.getheader("Retry-After", "")
         body = body if isinstance(body, dict) else {}
+        if response.status == 302:
+            body["redirectURL"] = response.getheader("Location", "")
         return AquiferError(response.status, body, int(seconds) if seconds.isdecimal() else None)
 
     # Streams

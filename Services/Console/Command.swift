@@ -82,6 +82,7 @@ struct Command: Sendable {
     /// A job on the server: one request begins it, further requests ask for its state until it ends.
     case runJob(AdminCall.Kind)
     case restoreBackup
+    case copyAssets
     case addEncryptionKey
     case addBusKey, showBusKey
     case health

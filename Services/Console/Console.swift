@@ -65,6 +65,7 @@ public struct Console: Sendable {
     case .restoreZone: return try await restoreZone(invocation)
     case .runJob(let kind): return await runJob(kind, invocation)
     case .restoreBackup: return restoreBackup(invocation)
+    case .copyAssets: return try await copyAssets(invocation)
     case .addEncryptionKey: return addEncryptionKey(invocation)
     case .addBusKey: return try addBusKey(invocation)
     case .showBusKey: return showBusKey(invocation)

@@ -100,6 +100,25 @@ extension Command {
         """,
       examples: ["aquifer restore /var/backups/aquifer --data ./data"], action: .restoreBackup),
     Command(
+      "assets copy", [],
+      [
+        .required("from", "PLACE", "the folder or bucket that has the contents, as services know it by --assets"),
+        .required("to", "PLACE", "the folder or bucket that gets them"),
+        .optional(
+          "assets-credentials", "FILE", "the bucket's access key (default: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)"),
+      ], summary: "Copy the contents of all assets to another place",
+      discussion:
+        """
+        Needs no server. Services may use the first place meanwhile: run the command as often as you like, and once more
+        after you have stopped workers and gateways. Each run copies what the second place lacks. It compares contents
+        with their names, and leaves damaged ones out; `aquifer scrub --assets` checks encrypted ones. It removes
+        nothing.
+        """,
+      examples: [
+        "aquifer assets copy --from ./data/assets --to 's3://bucket/one?endpoint=http://127.0.0.1:9000' "
+          + "--assets-credentials ./key"
+      ], action: .copyAssets),
+    Command(
       "scrub", [],
       [
         .flag("assets", "also read the contents of all files"),

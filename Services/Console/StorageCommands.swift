@@ -9,7 +9,7 @@ extension Console {
   /// Seconds between two questions about a job's progress.
   private static let pollSeconds: UInt32 = 1
   /// Milliseconds before the first line of progress, and between two lines.
-  private static let quietTime: Int64 = 2000
+  static let quietTime: Int64 = 2000
 
   /// Begins a job and waits for its end. Problems found make the exit code 1; shards that a backup lacks make it 3.
   func runJob(_ kind: AdminCall.Kind, _ invocation: Invocation) async -> Int32 {
@@ -67,7 +67,7 @@ extension Console {
     return problems.isEmpty ? ExitCode.done : ExitCode.refused
   }
 
-  private func tellJob(_ invocation: Invocation, _ members: [(String, Int64)], problemCount: Int) {
+  func tellJob(_ invocation: Invocation, _ members: [(String, Int64)], problemCount: Int) {
     var writer = JSONWriter()
     writer.beginObject()
     for (name, value) in members { writer.member(name, value) }

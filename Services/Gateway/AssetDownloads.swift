@@ -8,18 +8,21 @@ import ServiceKit
 import Synchronization
 import WebServices
 
-/// An asset's file, ready to be sent.
-struct ServedFile: Sendable {
-  /// Length of the content, not of the sealed file.
+/// An asset's content, ready to be sent.
+struct ServedContent: Sendable {
+  /// Length of the content, not of its sealed form.
   let byteCount: UInt64
-  let content: any HTTPContent
+  /// The URL by which the client fetches the content from the store itself; nil when this process sends it.
+  var address: String?
+  let body: @Sendable (_ offset: UInt64, _ byteCount: UInt64) -> HTTPResponse.Body
 }
 
-/// Answers downloads from the folder of asset files.
+/// Answers downloads from the store of assets.
 struct AssetDownloads: Sendable {
-  /// nil: this gateway serves no assets.
-  let directory: String?
-  let find: @Sendable (_ path: String) throws(RecordError) -> ServedFile?
+  typealias Find = @Sendable (_ hash: [UInt8], _ shard: Int) async throws(RecordError) -> ServedContent?
+
+  /// Finds a shard's content; nil: this gateway serves no assets.
+  let find: Find?
 
   /// Reads and verifies the address of a download.
   /// - Parameters:
@@ -33,12 +36,12 @@ struct AssetDownloads: Sendable {
     return url
   }
 
-  func response(to request: HTTPRequest, of url: AssetURL) throws(RecordError) -> HTTPResponse {
-    guard let directory else { throw RecordError(.notFound, "This gateway does not serve assets") }
-    // The path consists of hexadecimal digits, so it can't leave the folder.
-    let path = "\(directory)/\(Asset(hash: url.hash, byteCount: 0).relativePath(inShard: url.shard))"
-    guard let file = try find(path) else { throw RecordError(.notFound, "The asset does not exist") }
-    let byteCount = file.byteCount
+  func response(to request: HTTPRequest, of url: AssetURL) async throws(RecordError) -> HTTPResponse {
+    guard let find else { throw RecordError(.notFound, "This gateway does not serve assets") }
+    guard let content = try await find(url.hash, url.shard) else {
+      throw RecordError(.notFound, "The asset does not exist")
+    }
+    let byteCount = content.byteCount
     let tag = "\"\(Hex.encode(url.hash))\""
     let headers = Self.headers + [(name: "ETag", value: tag)]
     if let known = request.header("if-none-match"),
@@ -46,16 +49,21 @@ struct AssetDownloads: Sendable {
     {
       return HTTPResponse(status: 304, headers: headers)
     }
+    // The client repeats its range there. Another answer must not reuse the address, which expires sooner than this
+    // one.
+    if let address = content.address {
+      return HTTPResponse(status: 302, headers: [("Location", address), ("Cache-Control", "no-store")])
+    }
     // A range is only sent when the client's other part is of the same content; otherwise the whole file is sent.
     let isSame = request.header("if-range").map { $0 == tag } ?? true
     let range = ByteRange(isSame ? request.header("range") : nil, of: byteCount)
     let contentRange = (name: "Content-Range", value: range.contentRange(of: byteCount))
     switch range {
     case .whole:
-      return HTTPResponse(status: 200, headers: headers, body: .content(file.content, offset: 0, byteCount: byteCount))
+      return HTTPResponse(status: 200, headers: headers, body: content.body(0, byteCount))
     case .part(let offset, let count):
       return HTTPResponse(
-        status: 206, headers: headers + [contentRange], body: .content(file.content, offset: offset, byteCount: count))
+        status: 206, headers: headers + [contentRange], body: content.body(offset, count))
     case .unsatisfiable: return HTTPResponse(status: 416, headers: [contentRange])
     }
   }
@@ -75,26 +83,27 @@ struct AssetDownloads: Sendable {
   ]
 }
 
-/// A file's content, opened while it is sent. Each piece of a sealed file is authenticated; an unsealed file is first
-/// compared with its name, which is its hash.
+/// A content that is read while it is sent. Each piece of a sealed one is authenticated; a plain file is first compared
+/// with its name, which is its hash.
 private final class VerifiedContent: HTTPContent {
-  private let file: AssetFile
+  private let content: AssetContent
   private let log: Log
   private let isVerified: Mutex<Bool>
 
-  init(_ file: AssetFile, log: Log) {
-    self.file = file
+  init(_ content: AssetContent, log: Log) {
+    self.content = content
     self.log = log
-    isVerified = Mutex(file.isSealed)
+    // A store elsewhere compares what it sends with checksums of its own; to compare it here would send it twice.
+    isVerified = Mutex(content.isSealed || !content.isLocal)
   }
 
   func read(at offset: UInt64, limit: Int) -> [UInt8]? {
     do throws(AssetError) {
       try isVerified.withLock { isVerified throws(AssetError) in
-        if !isVerified { try file.compareWithName() }
+        if !isVerified { try content.compareWithName() }
         isVerified = true
       }
-      return try file.read(at: Int64(clamping: offset), limit: limit)
+      return try content.read(at: Int64(clamping: offset), limit: limit)
     } catch {
       log.error("an asset can't be read", ["error": .text(String(describing: error))])
       return nil
@@ -102,20 +111,45 @@ private final class VerifiedContent: HTTPContent {
   }
 }
 
-extension ServedFile {
-  /// Looks a file up. It reads only the file's head, so it may run on a request's own thread.
-  /// - Returns: nil when the file does not exist.
-  /// - Throws: `TRY_AGAIN_LATER` while this process lacks the key, `INTERNAL_ERROR` for a damaged file.
-  static func find(_ path: String, keys: KeyRing, log: Log) throws(RecordError) -> ServedFile? {
-    do throws(AssetError) {
-      guard let file = try AssetFile(path: path, keys: keys) else { return nil }
-      return ServedFile(byteCount: UInt64(file.byteCount), content: VerifiedContent(file, log: log))
-    } catch {
-      log.error("an asset can't be read", ["error": .text(String(describing: error))])
-      if case .missingKey = error {
-        throw RecordError(.tryAgainLater, "The server lacks the key of the asset", retryAfter: keyRetrySeconds)
+extension ServedContent {
+  /// Bytes that are read ahead of a client.
+  private static let pieceByteCount = 64 * 1024
+
+  private init(_ content: AssetContent, in store: any AssetStore, log: Log) {
+    let verified = VerifiedContent(content, log: log)
+    self.init(byteCount: UInt64(content.byteCount), address: content.address) { offset, byteCount in
+      if content.isLocal { return .content(verified, offset: offset, byteCount: byteCount) }
+      let position = Mutex(offset)
+      // A sequence that ends too early breaks the connection, because the answer has announced its length.
+      let pieces = AsyncStream<[UInt8]> {
+        let start = position.withLock(\.self)
+        let limit = Int(min(offset + byteCount - start, UInt64(Self.pieceByteCount)))
+        if limit == 0 || Task.isCancelled { return nil }
+        // Dropped because the calls throw nothing.
+        let piece = try? await store.apart { _ in verified.read(at: start, limit: limit) }
+        guard let piece else { return nil }
+        position.withLock { $0 += UInt64(piece.count) }
+        return piece
       }
-      throw RecordError(.internalError, "The server could not read the asset")
+      return .pieces(pieces, byteCount: byteCount)
+    }
+  }
+
+  /// Finds contents of a store.
+  static func finder(in store: any AssetStore, log: Log) -> AssetDownloads.Find {
+    { hash, shard throws(RecordError) in
+      do throws(AssetError) {
+        let content = try await store.apart { store throws(AssetError) in try store.open(hash, of: shard) }
+        return content.map { ServedContent($0, in: store, log: log) }
+      } catch {
+        log.error("an asset can't be read", ["error": .text(String(describing: error))])
+        switch error {
+        case .missingKey:
+          throw RecordError(.tryAgainLater, "The server lacks the key of the asset", retryAfter: keyRetrySeconds)
+        case .unavailable: throw .assetsAway
+        case .full, .corrupt, .io: throw RecordError(.internalError, "The server could not read the asset")
+        }
+      }
     }
   }
 

@@ -16,25 +16,29 @@ struct AssetUploads: Sendable {
   struct Limits: Sendable {
     /// Uploads at a time; the next one gets `tryAgainLater`.
     var count = 512
+    /// Bytes of memory that uploads may hold while the store takes them; the next one gets `tryAgainLater`.
+    var memoryByteCount: Int64 = 128 << 20
     /// Limits of one user.
     var book = UploadBook.Limits()
     /// Bytes of the file system that uploads leave free for records. With less free space no upload is accepted.
     var reserveByteCount: Int64 = 1_000_000_000
   }
 
-  /// Six syncs at a time keep a disk busy; more would only slow each other down.
-  private static let writerCount = 6
+  /// Six syncs at a time keep a disk busy; more would only slow each other down. A bucket takes more requests at a
+  /// time.
+  private static let (diskWriterCount, bucketWriterCount) = (6, 24)
 
   /// nil: this gateway accepts no assets.
-  private let store: AssetStore?
+  private let store: (any AssetStore)?
   private let byteLimit: Int
   private let limits: Limits
   private let obstacle: @Sendable () -> String?
   private let freeByteCount: @Sendable () -> Int64?
   private let book: SharedUploadBook
-  /// Bytes that uploads under way may still write.
+  /// Bytes that uploads under way may still write, and bytes of memory that they may hold.
   private let expected = ExpectedBytes()
-  private let writers = AssetWriters(count: writerCount)
+  private let held = ExpectedBytes()
+  private let writers: AssetWriters
   private let log: Log
   private let uploads: Family<Counter>
   private let bytes: Counter
@@ -43,7 +47,7 @@ struct AssetUploads: Sendable {
   ///   - obstacle: the reason, for operators, why the folder is not in use; nil when it is in use.
   ///   - freeByteCount: free bytes of the assets' file system; nil when unknown.
   init(
-    store: AssetStore?, byteLimit: Int, limits: Limits = Limits(),
+    store: (any AssetStore)?, byteLimit: Int, limits: Limits = Limits(),
     obstacle: @escaping @Sendable () -> String? = { nil },
     freeByteCount: @escaping @Sendable () -> Int64? = { nil }, log: Log, metrics: Metrics
   ) {
@@ -53,6 +57,7 @@ struct AssetUploads: Sendable {
     self.obstacle = obstacle
     self.freeByteCount = freeByteCount
     book = SharedUploadBook(limits.book)
+    writers = AssetWriters(count: store?.keepsFiles == false ? Self.bucketWriterCount : Self.diskWriterCount)
     self.log = log
     uploads = metrics.counters("asset_uploads_total", "Finished uploads, by outcome.", labels: ["outcome"])
     bytes = metrics.counter("asset_upload_bytes_total", "Bytes of uploaded content.")
@@ -91,11 +96,19 @@ struct AssetUploads: Sendable {
           .tryAgainLater, "The server has no space left for uploads; nothing was stored",
           retryAfter: RecordError.noSpace.retryAfter))
     }
+    let most = Int64(min(byteCount ?? byteLimit, byteLimit, store.uploadMemoryByteCount))
+    guard let memory = held.take(most, of: limits.memoryByteCount) else {
+      space.giveBack()
+      throw refused(
+        "crowded",
+        RecordError(.tryAgainLater, "Too many uploads are under way", retryAfter: RetryPlan.retryAfterSeconds))
+    }
     let slot: UploadSlot
-    switch book.begin(url.user.userRecordName, space, wallClock) {
+    switch book.begin(url.user.userRecordName, [space, memory], wallClock) {
     case .success(let taken): slot = taken
     case .failure(let error):
       space.giveBack()
+      memory.giveBack()
       throw refused("user", error)
     }
     let expiry = now + AssetLifetime.receiptSeconds
@@ -126,12 +139,16 @@ struct AssetUploads: Sendable {
       sink.slot.release(byteCount: 0)
       uploads["failed"].increment()
       log.error("an upload could not be stored", ["error": .text(String(describing: error))])
-      if case .full = error { throw RecordError.noSpace }
+      switch error {
+      case .full: throw .noSpace
+      case .unavailable: throw .assetsAway
+      case .corrupt, .io, .missingKey: break
+      }
       throw RecordError(.internalError, "The server could not store the content")
     }
   }
 
-  var existingStore: AssetStore {
+  var existingStore: any AssetStore {
     get throws(RecordError) {
       guard let store else { throw RecordError(.notFound, "This gateway does not take assets") }
       try checkFolder()
@@ -143,9 +160,7 @@ struct AssetUploads: Sendable {
   ///   then, and uploaded content would be lost.
   func checkFolder() throws(RecordError) {
     if obstacle() == nil { return }
-    throw RecordError(
-      .tryAgainLater, "Assets are out of service; the server's log has the reason for its operator",
-      retryAfter: RecordError.noSpace.retryAfter)
+    throw .assetsAway
   }
 }
 
@@ -185,9 +200,9 @@ final class AssetUploadSink: HTTPBodySink {
   }
 }
 
-/// The bytes of disk space that uploads under way have reserved, for all threads that read sockets.
+/// The bytes of disk space or memory that uploads under way have reserved, for all threads that read sockets.
 ///
-/// Bytes that have arrived no longer count here, because the file system's free space reflects them.
+/// Of disk space, bytes that have arrived no longer count here, because the file system's free space reflects them.
 fileprivate final class ExpectedBytes: Sendable {
   final class Share: Sendable {
     private let rest: Mutex<Int64>
@@ -230,14 +245,15 @@ fileprivate final class SharedUploadBook: Sendable {
     book = Mutex(UploadBook(limits: limits, memory: AssetLifetime.receiptSeconds / 3600))
   }
 
-  func begin(_ user: String, _ space: ExpectedBytes.Share, _ wallClock: any WallClock) -> Result<
+  /// - Parameter shares: given back when the upload ends.
+  func begin(_ user: String, _ shares: [ExpectedBytes.Share], _ wallClock: any WallClock) -> Result<
     UploadSlot, RecordError
   > {
     switch book.withLock({ $0.begin(user, now: wallClock.now / 1000) }) {
     case nil:
       .success(
         UploadSlot { [self] byteCount in
-          space.giveBack()
+          for share in shares { share.giveBack() }
           book.withLock { $0.end(user, byteCount: byteCount, now: wallClock.now / 1000) }
         })
     case .slots:

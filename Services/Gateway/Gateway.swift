@@ -14,8 +14,6 @@ struct Gateway: HTTPHandler {
     let publicAddress: PublicAddress
     /// The address at which clients reach the notifier, without a final slash.
     let notifierURL: String
-    /// The folder of asset files; nil: this gateway serves no assets.
-    let assetDirectory: String?
     /// How long the gateway retries a client's request before it answers `tryAgainLater`.
     let requestLimit: Duration
     /// nil: no limit.
@@ -56,11 +54,11 @@ struct Gateway: HTTPHandler {
   /// - Parameters:
   ///   - bus: the bus that has the handlers of `state`.
   ///   - uploads: takes the content that clients send.
-  ///   - findFile: the asset's file at a path; nil when there is none.
+  ///   - findAsset: finds a shard's content; nil: this gateway serves no assets.
   init(
     options: Options, state: GatewayState, bus: any Bus, wallClock: any WallClock, random: any RandomSource,
     metrics: GatewayMetrics, uploads: AssetUploads,
-    log: Log = .silent, findFile: @escaping @Sendable (_ path: String) throws(RecordError) -> ServedFile?
+    log: Log = .silent, findAsset: AssetDownloads.Find?
   ) {
     self.options = options
     self.state = state
@@ -70,7 +68,7 @@ struct Gateway: HTTPHandler {
     forwarding = Forwarding(
       bus: bus, cluster: state.cluster, waiters: state.waiters, timing: state.timing, limit: options.requestLimit)
     secrets = Secrets(share: share)
-    assets = AssetDownloads(directory: options.assetDirectory, find: findFile)
+    assets = AssetDownloads(find: findAsset)
     self.uploads = uploads
     self.wallClock = wallClock
     self.random = random
@@ -224,7 +222,7 @@ struct Gateway: HTTPHandler {
       try uploads.checkFolder()
       let url = try AssetDownloads.url(of: request, key: try await secrets.signingKey(), now: wallClock.now / 1000)
       if let reader = url.reader { try await check(reader) }
-      return try assets.response(to: request, of: url)
+      return try await assets.response(to: request, of: url)
     case .signIn: return try await signIn(request)
     case .beginIdentity: return try await beginIdentity(request, provider: match.names[0])
     case .finishIdentity: return try await finishIdentity(request, provider: match.names[0])

@@ -14,14 +14,6 @@ extension GatewayService {
       Option(
         "notifier-url", .url, default: "http://127.0.0.1:8081",
         help: "The notifier's URL for clients, for the addresses of web couriers."),
-      Option(
-        "assets", .path,
-        help:
-          """
-          The folder of asset files, the workers' <data>/assets. It is on their file system, and the gateway runs as \
-          their user, to write it. Without it the gateway neither takes nor serves assets.
-          """
-      ),
       EncryptionKeys.option,
       Option(
         "asset-limit", .integer(1...10_000), default: "50",
@@ -85,7 +77,14 @@ extension GatewayService {
       Option(
         "console-port", .integer(1...65_535),
         help: "A port of its own for the console, on the host of --http; then the clients' port does not serve it."),
-    ] + ClientListening.options
+    ]
+    + AssetPlace.options(
+      help: """
+        The place of assets. A folder is the workers' <data>/assets, on their file system, and the gateway runs as \
+        their user, to write it. A bucket is the workers', too. Without the option the gateway neither takes nor \
+        serves assets.
+        """
+    ) + ClientListening.options
 
   public static let examples = [
     "aquifer-gateway --http 0.0.0.0:8080 --share ipc:///run/aquifer/share.sock --assets /data/assets"

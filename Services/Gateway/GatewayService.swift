@@ -5,6 +5,7 @@ import Authentication
 import Crypto
 import HTTPServer
 import Records
+import S3
 public import ServiceBus
 public import ServiceKit
 
@@ -32,18 +33,23 @@ public struct GatewayService: Service {
       [Metrics.Sample(Double(await state.waiters.count))]
     }
     let metrics = GatewayMetrics(context.metrics)
-    let folder = context.options.text("assets")
-    if let folder { context.metrics.addDisk(of: folder) }
-    let folders = DataFolders(context, folder.map { [(.assets, $0)] } ?? [])
+    let place = try AssetPlace(context, keys: keys)
+    let limit = context.options.integer("asset-limit") ?? 50
+    if case .bucket = place, Int64(limit) * 1_000_000 > S3Parts.contentByteLimit {
+      throw ExitError(.configuration, "--asset-limit is \(limit); a bucket takes assets of at most 5000 megabytes.")
+    }
+    if let folder = place?.path { context.metrics.addDisk(of: folder) }
+    let store = place?.store
+    let folders = DataFolders(context, place.map { [(.assets, $0)] } ?? [])
     let uploads = AssetUploads(
-      store: folder.map { AssetStore(directory: $0, keys: keys) },
-      byteLimit: (context.options.integer("asset-limit") ?? 50) * 1_000_000,
+      store: store,
+      byteLimit: limit * 1_000_000,
       limits: uploadLimits(context.options), obstacle: { folders.obstacle },
-      freeByteCount: { folder.flatMap { DiskSpace(of: $0)?.free } }, log: context.log,
+      freeByteCount: { place?.path.flatMap { DiskSpace(of: $0)?.free } }, log: context.log,
       metrics: context.metrics)
     return { bus in
       let publicAddress = PublicAddress(configured: context.options.url("public-url"))
-      var gateway = Self.gateway(context, state, metrics, uploads, publicAddress, keys, bus)
+      var gateway = Self.gateway(context, state, metrics, uploads, publicAddress, store, bus)
       if let folder = context.options.text("console") { gateway.consoleSite = try await ConsoleSite(folder: folder) }
       let claiming: Task<Void, Never> = Task { [secrets = gateway.secrets] in
         // Dropped because only a stopping gateway ends the attempts, and it needs no folder any more.
@@ -62,7 +68,7 @@ public struct GatewayService: Service {
 
   private static func gateway(
     _ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ uploads: AssetUploads,
-    _ publicAddress: PublicAddress, _ keys: KeyRing,
+    _ publicAddress: PublicAddress, _ store: (any AssetStore)?,
     _ bus: any Bus
   ) -> Gateway {
     let options = context.options
@@ -70,12 +76,11 @@ public struct GatewayService: Service {
     return Gateway(
       options: Gateway.Options(
         publicAddress: publicAddress, notifierURL: options.url("notifier-url") ?? "",
-        assetDirectory: options.text("assets"),
         requestLimit: options.duration("request-deadline") ?? .seconds(10), rate: rate(options),
         places: placeLimits(options),
         parts: PartBudget.Limits(memoryByteCount: MemoryLimit(options, role: context.role).byteCount)),
       state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, uploads: uploads,
-      log: log, findFile: { path throws(RecordError) in try ServedFile.find(path, keys: keys, log: log) })
+      log: log, findAsset: store.map { ServedContent.finder(in: $0, log: log) })
   }
 
   private init(

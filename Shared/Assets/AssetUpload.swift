@@ -40,16 +40,16 @@ public final class AssetUpload: Sendable {
   /// The number of waiting bytes that holds back the sender.
   private static let waitingByteLimit = 128 * 1024
 
-  private let store: AssetStore
+  private let store: any AssetStore
   private let expiry: Int64
   private let writers: AssetWriters
   private let queue: DispatchQueue
   private let state = Mutex(State())
   /// Created and used on the queue.
-  private let file = Mutex<SpoolFile?>(nil)
+  private let file = Mutex<SpooledContent?>(nil)
 
   /// - Parameter expiry: the end of the time in which shards can adopt the content, seconds since 1970.
-  public init(into store: AssetStore, until expiry: Int64, writers: AssetWriters) {
+  public init(into store: any AssetStore, until expiry: Int64, writers: AssetWriters) {
     self.store = store
     self.expiry = expiry
     self.writers = writers
@@ -116,9 +116,9 @@ public final class AssetUpload: Sendable {
     }
   }
 
-  private func opened() throws(AssetError) -> SpoolFile {
+  private func opened() throws(AssetError) -> SpooledContent {
     if let file = file.withLock({ $0 }) { return file }
-    let made = try SpoolFile(in: store, until: expiry)
+    let made = try store.spool(until: expiry)
     file.withLock { $0 = made }
     return made
   }

@@ -1,5 +1,6 @@
 // An async interface to libcurl, with which the command line tool and the process tests call services.
 
+import Dispatch
 import Synchronization
 
 /// A request that got no usable answer.
@@ -129,7 +130,28 @@ public final class HTTPClient: Sendable {
     let request = TransferRequest(
       method: method, url: url, headers: headers, body: body, timeout: timeout, bodyByteLimit: bodyByteLimit,
       acceptsGzip: acceptsGzip)
-    return try await run(Ticket()) { .start(request, .whole($0), $1) }
+    return try await run(Ticket()) { answer, ticket in .start(request, .whole { answer.resume(returning: $0) }, ticket)
+    }
+  }
+
+  /// Sends a request as `send` does, and blocks the thread until the answer is there. Tasks' threads must not call it.
+  public func sendAndWait(
+    _ method: String, _ url: String, headers: [Header] = [], body: [UInt8]? = nil, timeout: Duration = .seconds(30)
+  ) throws(HTTPClientError) -> Response {
+    let request = TransferRequest(
+      method: method, url: url, headers: headers, body: body, timeout: timeout, bodyByteLimit: bodyByteLimit,
+      acceptsGzip: acceptsGzip)
+    let arrived = DispatchSemaphore(value: 0)
+    let answer = Mutex<Result<Response, HTTPClientError>>(.failure(.cancelled))
+    loop.submit(
+      .start(
+        request,
+        .whole { result in
+          answer.withLock { $0 = result }
+          arrived.signal()
+        }, Ticket()))
+    arrived.wait()
+    return try answer.withLock(\.self).get()
   }
 
   /// Sends a GET and returns as soon as the head has arrived. The body follows piece by piece for as long as the server

@@ -20,7 +20,7 @@ struct TransferRequest: Sendable {
 enum TransferSink: Sendable {
   typealias Answer<Value> = CheckedContinuation<Result<Value, HTTPClientError>, Never>
 
-  case whole(Answer<HTTPClient.Response>)
+  case whole(@Sendable (Result<HTTPClient.Response, HTTPClientError>) -> Void)
   case stream(Answer<HTTPClient.Head>, AsyncThrowingStream<[UInt8], any Error>.Continuation)
 }
 
@@ -160,7 +160,7 @@ final class Transfer {
       return fail(HTTPClientError(kind: .lost, reason: "The server closed the connection without an answer."))
     }
     switch sink {
-    case .whole(let answer): answer.resume(returning: .success(HTTPClient.Response(head: head, body: body)))
+    case .whole(let answer): answer(.success(HTTPClient.Response(head: head, body: body)))
     case .stream(_, let chunks): chunks.finish()
     }
   }
@@ -168,7 +168,7 @@ final class Transfer {
   /// Called once, instead of `finish`.
   func fail(_ error: HTTPClientError) {
     switch sink {
-    case .whole(let answer): answer.resume(returning: .failure(error))
+    case .whole(let answer): answer(.failure(error))
     case .stream(let answer, let chunks):
       if !hasHead { answer.resume(returning: .failure(error)) }
       chunks.finish(throwing: error)

@@ -40,10 +40,11 @@ final class BodyFeed: Sendable {
   }
 
   /// The library's response, which reads from this feed and retains it; nil when the library has no memory.
-  func response() -> OpaquePointer? {
+  /// - Parameter byteCount: the length of the body; nil when nobody knows it yet.
+  func response(byteCount: UInt64? = nil) -> OpaquePointer? {
     let retained = Unmanaged.passRetained(self)
     let response = MHD_create_response_from_callback(
-      UInt64.max, Self.blockByteCount, readFeed, retained.toOpaque(), releaseFeed)
+      byteCount ?? UInt64.max, Self.blockByteCount, readFeed, retained.toOpaque(), releaseFeed)
     if response == nil {
       retained.release()
       close()

@@ -61,6 +61,9 @@ public struct HTTPResponse: Sendable {
     /// Sent piece by piece until the sequence ends. A peer that hangs up cancels the iteration. The server takes the
     /// next piece after the previous one was sent, so a slow reader holds one piece.
     case stream(AsyncStream<[UInt8]>)
+    /// A body of known length whose pieces a sequence gives, as `stream` takes them. A sequence that ends before breaks
+    /// the connection.
+    case pieces(AsyncStream<[UInt8]>, byteCount: UInt64)
     /// An open-ended body (event streams), which needs no task while it waits. Draining ends it once its source has
     /// nothing to send.
     case source(any HTTPBodySource)

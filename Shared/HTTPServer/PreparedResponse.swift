@@ -54,6 +54,10 @@ struct PreparedResponse: @unchecked Sendable {
     case .stream(let stream):
       let feed = BodyFeed(StreamPump(stream), connection, core)
       self.init(feed.response(), response, feed: feed, closes: closes)
+    case .pieces(let pieces, let byteCount):
+      // The library sends no body of known length to HEAD.
+      let feed = BodyFeed(StreamPump(pieces), connection, core)
+      self.init(feed.response(byteCount: byteCount), response, feed: feed, closes: closes)
     case .content(let content, let offset, let byteCount):
       self.init(
         ContentFeed.response(content, offset, byteCount), response, byteCount: isHead ? 0 : Int(clamping: byteCount),

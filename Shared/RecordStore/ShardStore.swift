@@ -28,6 +28,8 @@ public enum StoreError: Error, Hashable, Sendable {
   /// Something is sealed with a missing key, or is to be sealed while there is no key. Nothing was stored; works once
   /// the process has the key.
   case missingKey(String)
+  /// The store of assets does not answer. Nothing was stored, and the caller may retry later.
+  case unavailable(String)
   case io(String)
 }
 
@@ -87,11 +89,13 @@ public protocol ShardStore: Sendable {
   ///
   /// A body that returns is durable once `value` returns. A body that throws leaves nothing behind, and does not affect
   /// the rest of its group. A commit that fails throws `StoreError` to the whole group, and nothing of it is stored.
+  /// A body that throws `AssetCalls` is queued again after these calls, behind later bodies.
   func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
     Value
   >
 
-  /// Runs `body` on a consistent snapshot, which includes every commit acknowledged before the call.
+  /// Runs `body` on a consistent snapshot, which includes every commit acknowledged before the call. A body that throws
+  /// `AssetCalls` runs again after these calls.
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value
 
   /// A mirror's row, including every commit acknowledged before the call, if memory holds it; nil does not mean that it
@@ -102,8 +106,8 @@ public protocol ShardStore: Sendable {
   /// most `limit`. Returns their number. Runs in the order of bodies, in a commit of its own. It never removes content
   /// whose use is not committed, and content that is used again later is adopted again.
   func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int>
-  /// Removes content that no commit knows of, because the commits that adopted it failed or never came. Each call looks
-  /// at one part of the shard's content, in a commit of its own.
+  /// Removes content that no commit knows of, because the commits that adopted it failed or never came; or has
+  /// `collectAssets` remove it. Each call looks at one part of the shard's content, in a commit of its own.
   /// - Parameter part: the part of the call before; nil for the first call.
   /// - Returns: nil when no part is left.
   func removeUnknownContent(after part: Int?) async throws -> RemovedContent?
@@ -137,7 +141,7 @@ public protocol ShardStore: Sendable {
 /// The result of looking at one part of a shard's content.
 public struct RemovedContent: Hashable, Sendable {
   public let part: Int
-  /// The number of assets whose content was removed.
+  /// The number of assets whose content no commit knew of.
   public let count: Int
 
   public init(part: Int, count: Int) {

@@ -29,6 +29,11 @@ public struct RecordError: Error, Hashable, Sendable {
     self.redirectURL = redirectURL
   }
 
+  /// The store of assets does not answer.
+  public static let assetsAway = RecordError(
+    .tryAgainLater, "Assets are out of service; the server's log has the reason for its operator",
+    retryAfter: noSpace.retryAfter)
+
   /// The disk is full. The server recovers without a restart: it serves the first request after there is space again.
   public static let noSpace = RecordError(
     .tryAgainLater, "The server has no space left; nothing was stored", retryAfter: 5)

@@ -27,7 +27,7 @@ public final class DataFolders: Sendable {
   }
 
   private let context: ServiceContext
-  private let folders: [(kind: Kind, path: String)]
+  private let folders: [(kind: Kind, place: AssetPlace)]
   private let state: Mutex<State>
 
   private struct State {
@@ -40,7 +40,7 @@ public final class DataFolders: Sendable {
   private static let settlePause = Duration.milliseconds(10)
   private static let refusedPause = Duration.seconds(2)
 
-  public init(_ context: ServiceContext, _ folders: [(kind: Kind, path: String)]) {
+  public init(_ context: ServiceContext, _ folders: [(kind: Kind, place: AssetPlace)]) {
     self.context = context
     self.folders = folders
     state = Mutex(State(waiting: folders.map(\.kind)))
@@ -87,7 +87,7 @@ public final class DataFolders: Sendable {
     for folder in folders {
       while true {
         do {
-          if case .claimed = try await claim(folder.kind, folder.path, installation, bus) { break }
+          if case .claimed = try await claim(folder.kind, folder.place, installation, bus) { break }
           try await context.timing.sleep(Self.pause)
         } catch let refusal as Refusal {
           refuse(folder.kind, refusal.reason)
@@ -111,9 +111,20 @@ public final class DataFolders: Sendable {
     if isNew { context.log.error("a folder is refused", ["folder": .text(kind.rawValue), "reason": .text(reason)]) }
   }
 
-  private func claim(_ kind: Kind, _ path: String, _ installation: InstallationID, _ bus: any Bus) async throws
+  private func claim(_ kind: Kind, _ place: AssetPlace, _ installation: InstallationID, _ bus: any Bus) async throws
     -> Outcome
   {
+    let path: String
+    switch place {
+    case .folder(let folder, _): path = folder
+    case .bucket(let bucket):
+      do throws(AssetError) {
+        try await bucket.apart { _ throws(AssetError) in try bucket.claim(for: installation) }
+        return .claimed
+      } catch {
+        throw Refusal(reason: "the bucket of assets can't be used: \(error.reason)")
+      }
+    }
     do {
       let file = try FolderMarkFile.open(in: path)
       let mark = try file?.read()
@@ -123,10 +134,7 @@ public final class DataFolders: Sendable {
       }
       return try await claim(kind, path, mark ?? FolderMark(installation: installation), file, bus)
     } catch let error as AssetError {
-      switch error {
-      case .full(let reason), .io(let reason), .corrupt(let reason), .missingKey(let reason):
-        throw Refusal(reason: "\(path) can't be used: \(reason)")
-      }
+      throw Refusal(reason: "\(path) can't be used: \(error.reason)")
     }
   }
 

@@ -2,6 +2,7 @@
 
 internal import HTTPServer
 import OptionWords
+internal import S3
 
 /// One setting of a process: `--name VALUE`, `--name=VALUE`, or its environment variable.
 public struct Option: Sendable {
@@ -13,6 +14,8 @@ public struct Option: Sendable {
     case seconds(ClosedRange<Double>)
     case choice([String])
     case path
+    /// A folder, or `s3://bucket/prefix?…`.
+    case assets
     /// `host:port`; the host may be an IPv6 address in brackets.
     case address
     /// `http://…` or `https://…`. `Options.url` removes a final slash.
@@ -61,6 +64,7 @@ public struct Option: Sendable {
     case .seconds: "SECONDS"
     case .choice(let words): words.joined(separator: "|")
     case .path: "PATH"
+    case .assets: "PATH|s3://BUCKET"
     case .address: "HOST:PORT"
     case .url: "URL"
     case .networks: "NETWORKS"
@@ -78,6 +82,7 @@ public struct Option: Sendable {
     switch kind {
     case .text, .secret: return value.isEmpty ? "some text" : nil
     case .path: return value.isEmpty || value.utf8.contains(0) ? "a path" : nil
+    case .assets: return Self.assetsExpectation(of: value)
     case .flag: return Self.flag(value) == nil ? "true or false" : nil
     case .integer(let range):
       return Int(value).map(range.contains) == true
@@ -93,6 +98,16 @@ public struct Option: Sendable {
     case .endpoint:
       return Self.isEndpoint(value)
         ? nil : "a ZeroMQ endpoint such as tcp://127.0.0.1:5550 or ipc:///run/aquifer/share.sock"
+    }
+  }
+
+  private static func assetsExpectation(of value: String) -> String? {
+    guard value.hasPrefix(S3Location.scheme) else { return value.isEmpty || value.utf8.contains(0) ? "a path" : nil }
+    do throws(S3Location.Fault) {
+      _ = try S3Location(value)
+      return nil
+    } catch {
+      return "a folder or s3://bucket/prefix?endpoint=URL&region=NAME&public=URL, and it \(error.reason)"
     }
   }
 

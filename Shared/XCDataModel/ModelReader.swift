@@ -1,6 +1,8 @@
 // Reads Xcode's model files. A module of its own, so that only its users link the XML library and all of Foundation.
 
 public import ObjectModel
+import Records
+import XML
 
 /// Turns the bytes of a model file into a model. The caller opens the files: this module opens none.
 public enum ModelReader {
@@ -11,8 +13,19 @@ public enum ModelReader {
   }
 
   /// The root element of a model file.
+  private static func tree(_ bytes: [UInt8]) throws(ModelReadingError) -> XMLNode {
+    guard bytes.count <= Limit.requestByteCount else {
+      throw ModelReadingError("The file has \(bytes.count) bytes; a model file has at most \(Limit.requestByteCount).")
+    }
+    do throws(XMLError) {
+      return try XMLTree.parse(bytes)
+    } catch {
+      throw ModelReadingError(error.reason, line: error.line)
+    }
+  }
+
   static func root(of contents: [UInt8]) throws(ModelReadingError) -> XMLNode {
-    let root = try XMLTree.parse(contents)
+    let root = try tree(contents)
     guard root.name == "model" else {
       throw ModelReadingError("The root element is '\(root.name)'; a model's is 'model'.", line: root.line)
     }
@@ -37,7 +50,7 @@ public enum ModelReader {
 
   /// The current version's folder, such as `Photos 2.xcdatamodel`, from an `.xccurrentversion` property list in XML.
   public static func currentVersion(fromPlist bytes: [UInt8]) throws(ModelReadingError) -> String {
-    let root = try XMLTree.parse(bytes)
+    let root = try tree(bytes)
     guard root.name == "plist", let dictionary = root.children(named: "dict").first else {
       throw ModelReadingError("The file is not a property list with a dictionary.", line: root.line)
     }

@@ -1,6 +1,7 @@
 // A model file with what only code generators need of it: lines for errors, and what stays on the device.
 
 public import ObjectModel
+import XML
 
 /// A model, and where its file says what.
 public struct ModelSource: Sendable {

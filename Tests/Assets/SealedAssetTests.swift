@@ -19,16 +19,16 @@ struct SealedAssetTests {
 
   @Test(arguments: [0, 1, 65_508, 400_000])
   func `a file is sealed in the spool and in its shard, under the name and length of its content`(count: Int) throws {
-    let assets = AssetStore(directory: folder.path, keys: first)
+    let assets = AssetFolder(directory: folder.path, keys: first)
     let content = Array("in the open ".utf8) + [UInt8](repeating: 7, count: count)
     let asset = try assets.put(content, until: 1)
     #expect(asset == Asset(hash: SHA256.hash(content), byteCount: Int64(content.count)))
     let spooled = folder.path + "/uploads/0/" + Hex.encode(asset.hash)
     #expect(FileManager.default.contents(atPath: spooled)?.range(of: Data("in the open".utf8)) == nil)
-    #expect(try assets.adopt(asset, into: 2) != nil && assets.hasFile(of: asset, shard: 2))
-    let rotated = AssetStore(directory: folder.path, keys: both)
+    #expect(try assets.take(asset, into: 2) != nil && assets.hasFile(of: asset, shard: 2))
+    let rotated = AssetFolder(directory: folder.path, keys: both)
     #expect(try rotated.read(asset, shard: 2) == content)
-    let file = try #require(try AssetFile(path: rotated.path(of: asset, shard: 2), keys: both))
+    let file = try #require(try rotated.open(asset.hash, of: 2))
     #expect(file.isSealed && file.byteCount == asset.byteCount)
     var read: [UInt8] = []
     while read.count < content.count { read += try file.read(at: Int64(read.count), limit: 10_000) }
@@ -40,11 +40,11 @@ struct SealedAssetTests {
   }
 
   @Test func `without its key a file is refused by the key's name, and one that was altered is refused`() throws {
-    let assets = AssetStore(directory: folder.path, keys: first)
+    let assets = AssetFolder(directory: folder.path, keys: first)
     let asset = try assets.put([UInt8](repeating: 1, count: 100_000), until: 1)
-    _ = try assets.adopt(asset, into: 0)
+    _ = try assets.take(asset, into: 0)
     let id = try #require(first.newest)
-    let refusal = Self.failure { try AssetStore(directory: folder.path).read(asset, shard: 0) }
+    let refusal = Self.failure { try AssetFolder(directory: folder.path).read(asset, shard: 0) }
     #expect(refusal.hasPrefix("missingKey") && refusal.contains(id.description), "\(refusal)")
     let path = assets.path(of: asset, shard: 0)
     let handle = try #require(FileHandle(forUpdatingAtPath: path))
@@ -66,18 +66,18 @@ struct SealedAssetTests {
 
   @Test func `content from before there was a key stays readable, and is sealed when it comes again`() throws {
     let content = Array("in the open".utf8)
-    let plain = AssetStore(directory: folder.path)
+    let plain = AssetFolder(directory: folder.path)
     let asset = try plain.put(content, until: 1)
-    _ = try plain.adopt(asset, into: 0)
-    let sealed = AssetStore(directory: folder.path, keys: first)
+    _ = try plain.take(asset, into: 0)
+    let sealed = AssetFolder(directory: folder.path, keys: first)
     #expect(try sealed.read(asset, shard: 0) == content)
-    #expect(try sealed.adopt(asset, into: 0) != nil, "there is no sealed one yet")
+    #expect(try sealed.take(asset, into: 0) != nil, "there is no sealed one yet")
     #expect(try sealed.put(content, until: 5000) == asset)
-    #expect(try sealed.adopt(asset, into: 0) != nil)
+    #expect(try sealed.take(asset, into: 0) != nil)
     #expect(FileManager.default.contents(atPath: sealed.path(of: asset, shard: 0))?.range(of: Data(content)) == nil)
     #expect(try sealed.read(asset, shard: 0) == content)
     #expect(try sealed.hashes(in: Int(asset.hash[0]), of: 0) == [asset.hash], "no file is left beside it")
     // A store without the key does not take the file for damaged, and adopts it: the key may come back.
-    #expect(try plain.canAdopt(asset, into: 0))
+    #expect(try plain.finds(asset, into: 0))
   }
 }

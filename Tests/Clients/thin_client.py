@@ -100,6 +100,12 @@ with STEPS.step("patience has an end, with the last problem and the server's tim
     with raises(AquiferError, "NO_ANSWER"):
         impatient.store("S").status()
 
+with STEPS.step("a content that is in a bucket is fetched from there, without the token"):
+    play((302, {"Location": address + "/bucket/content?signature"}, b""), (200, {}, b"dunes"))
+    equal(scripted.download({"downloadURL": address + "/asset"}), b"dunes")
+    equal([path for _, path, _, _ in Script.requests], ["/asset", "/bucket/content?signature"])
+    expect(all("Authorization" not in headers for _, _, headers, _ in Script.requests), f"{Script.requests}")
+
 with STEPS.step("an idle connection that the server has closed costs no pause"):
     play(done, None, done)
     impatient.store("S").status()

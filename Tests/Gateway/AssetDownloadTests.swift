@@ -24,7 +24,7 @@ struct AssetDownloadTests {
   func `a signed address gives the file or a part of it`(
     range: String?, status: Int, contentRange: String?, offset: UInt64, count: UInt64
   ) async throws {
-    let world = try await GatewayWorld(assets: "/assets")
+    let world = try await GatewayWorld(servesAssets: true)
     let response = await world.respond(.get, path(), headers: range.map { [("range", $0)] } ?? [])
     #expect(response.status == status)
     #expect(response.header("Content-Range") == contentRange)
@@ -33,19 +33,20 @@ struct AssetDownloadTests {
       Issue.record("no content")
       return
     }
-    #expect((content as? FoundFile)?.path == "/assets/shard-5/01/" + String(repeating: "01", count: 31))
+    let found = content as? FoundContent
+    #expect(found?.shard == 5 && found?.hash == [UInt8](repeating: 1, count: 32))
     #expect((start, byteCount) == (offset, count))
   }
 
   @Test func `a range behind the end is refused`() async throws {
-    let world = try await GatewayWorld(assets: "/assets")
+    let world = try await GatewayWorld(servesAssets: true)
     let response = await world.respond(.get, path(), headers: [("range", "bytes=1000-")])
     #expect(response.status == 416)
     #expect(response.header("Content-Range") == "bytes */1000")
   }
 
   @Test func `an expired address is refused`() async throws {
-    let world = try await GatewayWorld(assets: "/assets")
+    let world = try await GatewayWorld(servesAssets: true)
     #expect(await world.respond(.get, path(expiry: 1_700_000_000)).status == 403)
   }
 
@@ -62,7 +63,7 @@ struct AssetDownloadTests {
   {
     let answer = Mutex(#"{"zones":[{"zoneID":{"zoneName":"Trip"}}]}"#)
     let world = try await GatewayWorld(
-      assets: "/assets",
+      servesAssets: true,
       worker: { _, _, _ in Answer(DatabaseRequest.Reply(status: 200), body: Array(answer.withLock { $0 }.utf8)) })
     #expect(await world.respond(.get, path(zone: zone)).status == 200)
     let (request, body) = try #require(world.record.withLock { $0.requests.first.map { ($0.request, $0.body) } })
@@ -77,15 +78,36 @@ struct AssetDownloadTests {
     async throws
   {
     let world = try await GatewayWorld(
-      assets: "/assets",
+      servesAssets: true,
       worker: { _, _, _ in Answer(DatabaseRequest.Reply(status: 503, retryAfter: 2), body: Array("{}".utf8)) })
     #expect(await world.respond(.get, path()).status == 200)
     #expect(world.record.withLock { $0.requests.isEmpty })
     #expect(await world.respond(.get, path(zone: "Trip")).status == 503)
   }
 
-  @Test func `without a folder there are no assets`() async throws {
+  @Test func `a client fetches a plain content from the store itself where clients reach it`() async throws {
+    let world = try await GatewayWorld(servesAssets: true, directAddress: "https://bucket.example/key?X-Amz-Expires=60")
+    let response = await world.respond(.get, path(), headers: [("range", "bytes=0-9")])
+    #expect(response.status == 302)
+    #expect(response.header("Location") == "https://bucket.example/key?X-Amz-Expires=60")
+    #expect(response.header("Cache-Control") == "no-store")
+    #expect(response.header("Access-Control-Allow-Origin") == "*")
+    let known = await world.respond(
+      .get, path(), headers: [("if-none-match", "\"\(String(repeating: "01", count: 32))\"")])
+    #expect(known.status == 304)
+    #expect(await world.respond(.get, path(expiry: 1_700_000_000)).status == 403)
+  }
+
+  @Test func `without a store there are no assets`() async throws {
     let world = try await GatewayWorld()
     #expect(await world.respond(.get, path()).status == 404)
   }
+}
+
+/// Stands for a content, and keeps what was asked for.
+final class FoundContent: HTTPContent {
+  let hash: [UInt8]
+  let shard: Int
+  init(_ hash: [UInt8], _ shard: Int) { (self.hash, self.shard) = (hash, shard) }
+  func read(at offset: UInt64, limit: Int) -> [UInt8]? { nil }
 }

@@ -80,7 +80,7 @@ struct AssetUploadTests {
       AssetReceipt(
         text: file["receipt"]?.string ?? "", of: user, signedWith: GatewayWorld.signingKey, now: 1_700_000_000))
     #expect(receipt.expiry == 1_700_000_000 + 24 * 3600)
-    #expect(try AssetStore(directory: spool.path).read(receipt.asset, shard: 0) == Array("hello".utf8))
+    #expect(try AssetFolder(directory: spool.path).read(receipt.asset, shard: 0) == Array("hello".utf8))
     #expect(spool.files.count == 1)
     // A second upload of the same content adds no file.
     _ = try await Self.upload(Array("hello".utf8), to: try Self.path(), world)

@@ -10,13 +10,6 @@ import Testing
 
 @testable import Gateway
 
-/// Stands for the content of a file, and keeps the path that was asked for.
-final class FoundFile: HTTPContent {
-  let path: String
-  init(_ path: String) { self.path = path }
-  func read(at offset: UInt64, limit: Int) -> [UInt8]? { nil }
-}
-
 /// A gateway with a scripted share service and scripted workers on an in-memory bus.
 final class GatewayWorld: Sendable {
   static let container = "iCloud.org.example.photos"
@@ -82,9 +75,9 @@ final class GatewayWorld: Sendable {
   ///   - spool: the folder for uploads.
   ///   - worker: answers database requests; nil: always with an empty object.
   init(
-    workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, assets: String? = nil,
-    spool: String? = nil,
-    rate: TokenBucket.Rate? = nil, places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system,
+    workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, servesAssets: Bool = false,
+    directAddress: String? = nil, spool: String? = nil, rate: TokenBucket.Rate? = nil,
+    places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system,
     uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
     worker: Worker? = nil, resolver: Resolver? = nil, sharing: Sharing? = nil,
     publicURL: String = "http://gateway", console: ConsoleSite? = nil,
@@ -208,19 +201,22 @@ final class GatewayWorld: Sendable {
       buses.append(InMemoryBus(name: name, role: .worker, network: network, handlers: handlers, isReady: true))
     }
     self.buses = buses + [bus]
+    let publicAddress = PublicAddress(configured: publicURL)
     var options = Gateway.Options(
-      publicAddress: PublicAddress(configured: publicURL), notifierURL: "http://notifier",
-      assetDirectory: assets, requestLimit: limit, rate: rate)
+      publicAddress: publicAddress, notifierURL: "http://notifier", requestLimit: limit, rate: rate)
     options.places = places
     var gateway = Gateway(
       options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
       metrics: GatewayMetrics(metrics),
       uploads: AssetUploads(
-        store: spool.map { AssetStore(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits,
+        store: spool.map { AssetFolder(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits,
         freeByteCount: freeByteCount, log: .silent, metrics: metrics),
-      findFile: { path throws(RecordError) in
-        path.hasSuffix("absent") ? nil : ServedFile(byteCount: 1000, content: FoundFile(path))
-      })
+      findAsset: servesAssets
+        ? { @Sendable hash, shard in
+          ServedContent(byteCount: 1000, address: directAddress) { offset, byteCount in
+            .content(FoundContent(hash, shard), offset: offset, byteCount: byteCount)
+          }
+        } : nil)
     gateway.consoleSite = console
     self.gateway = gateway
     relay.set(self)

@@ -1,5 +1,6 @@
 // Unmodified clients of Apple's service, and those of Clients, against an installation. Scripts are in Tests/Clients.
 
+import BucketServer
 import Foundation
 import Testing
 
@@ -69,6 +70,17 @@ struct ClientTests {
 
   @Test(.timeLimit(.minutes(3))) func `load.py measures saves, and finds a loss that is planted`() async throws {
     try await Installation.run { installation in try await run("load_client.py", against: installation) }
+  }
+
+  @Test(
+    .timeLimit(.minutes(3)), arguments: ["pyicloud_client.py", "thin_client.py", "web_client.py", "browser_client.py"])
+  func `clients fetch contents from a bucket that they reach as they do from a gateway`(script: String) async throws {
+    let bucket = try BucketServer()
+    let place = "s3://bucket/one?endpoint=\(bucket.endpoint)&public=\(bucket.soundEndpoint)"
+    let key = ["AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AQUIFER_TOKEN_ROTATION": "0"]
+    try await Installation.run(options: ["--assets", place], environment: key) { installation in
+      try await run(script, against: installation)
+    }
   }
 
   /// Runs a script of Tests/Clients with a container, an API token and two users of its own, and prints its steps.

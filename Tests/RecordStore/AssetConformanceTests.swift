@@ -18,12 +18,12 @@ struct AssetWorld: Sendable {
   let store: any RecordStore
   let outside = Outside()
   let folder: TemporaryFolder
-  let assets: AssetStore
+  let assets: AssetFolder
 
   init(_ kind: StoreKind, options: SQLiteRecordStore.Options = .init()) throws {
     let folder = try TemporaryFolder()
     self.folder = folder
-    assets = AssetStore(directory: folder.path + "/assets")
+    assets = AssetFolder(directory: folder.path + "/assets")
     let incarnations = Counter(1000)
     let outside = outside
     let now: @Sendable () -> Int64 = { outside.clock.withLock { $0 } }

@@ -12,18 +12,18 @@ struct BackupTests {
   let folder: TemporaryFolder
   let data: String
   let backup: BackupFolder
-  let assets: AssetStore
+  let assets: AssetFolder
 
   init() throws {
     folder = try TemporaryFolder()
     data = folder.path + "/data"
     backup = try BackupFolder(folder.path + "/backup/")
-    assets = AssetStore(directory: data + "/assets")
+    assets = AssetFolder(directory: data + "/assets")
   }
 
   static func open(_ data: String) async throws -> any ShardStore {
     try await SQLiteRecordStore(
-      SQLiteConfiguration(directory: data + "/shards", assets: AssetStore(directory: data + "/assets")), shardCount: 1
+      SQLiteConfiguration(directory: data + "/shards", assets: AssetFolder(directory: data + "/assets")), shardCount: 1
     ).open(shard: 0)
   }
 

@@ -96,7 +96,7 @@ struct DiskFullTests {
     let folder = try TemporaryFolder()
     guard try Self.mount(folder.path) else { return print("skipped: no file system can be mounted here (not root?)") }
     defer { Self.unmount(folder.path) }
-    let assets = AssetStore(directory: folder.path + "/assets")
+    let assets = AssetFolder(directory: folder.path + "/assets")
     let writers = AssetWriters(count: 1)
     let kept = try assets.put([1, 2, 3], until: 0)
     func put(_ content: [UInt8]) async throws(AssetError) -> Asset {

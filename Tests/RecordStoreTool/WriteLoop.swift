@@ -50,7 +50,7 @@ struct WriteLoop: Sendable {
     }
   }
 
-  private var assets: AssetStore { AssetStore(directory: directory + "/assets") }
+  private var assets: AssetFolder { AssetFolder(directory: directory + "/assets") }
 
   /// Ends like a worker whose shard can't be written: with a message.
   private func fail(_ message: String) {

@@ -87,6 +87,26 @@ private let transports: [(name: String, transport: any Transport)] = [
     #expect(String(decoding: received, as: UTF8.self) == "data: x\n")
   }
 
+  @Test(arguments: transports.indices) func `a stream follows no redirect, and a download does`(_ index: Int)
+    async throws
+  {
+    let bucket = try FixedServer(answer("", Array("dunes".utf8)))
+    let place = bucket.url + "content?signature=1"
+    let redirect = "HTTP/1.1 302 Found\r\nLocation: \(place)\r\nContent-Length: 0\r\n\r\n"
+    let gateway = try FixedServer(Array(redirect.utf8))
+    let transport = transports[index].transport
+    let stream = try await transport.stream(TransportRequest("GET", gateway.url), silence: .seconds(5))
+    #expect(stream.status == 302 && stream.location == place)
+    let account = Account(server: gateway.url, apiToken: "", tokens: FixedToken(token: ""))
+    let plane = ObjectPlane(
+      account: account, container: "c", environment: "development", scope: "private", storeIdentifier: "s",
+      transport: transport, surroundings: .system)
+    let download = try await plane.download(gateway.url, from: 0)
+    var received: [UInt8] = []
+    for try await chunk in download.chunks { received += chunk }
+    #expect(download.status == 200 && String(decoding: received, as: UTF8.self) == "dunes")
+  }
+
   @Test(arguments: transports.indices) func `a request that is cancelled ends at once`(_ index: Int) async throws {
     let server = try FixedServer([], staysOpen: true)
     let transport = transports[index].transport

@@ -1,4 +1,5 @@
 import Assets
+import DistantAssets
 import Foundation
 import JSON
 import RecordStore
@@ -6,22 +7,31 @@ import Records
 import Testing
 import WebServices
 
+@testable import ObjectPlane
+@testable import WorkerHost
+
 /// Assets in both planes, over a store with files.
 struct AssetPlaneTests {
   /// Alice's databases in a shard on disk, and what she uploads.
   private struct Uploads {
     let world: RecordPlaneWorld
-    let assets: AssetStore
+    let assets: AssetFolder
     let folder: String
 
+    /// Runs `body` with contents in a folder, and again as if they were on a network.
     static func with(_ body: (Uploads) async throws -> Void) async throws {
+      for isDistant in [false, true] { try await with(isDistant: isDistant, body) }
+    }
+
+    private static func with(isDistant: Bool, _ body: (Uploads) async throws -> Void) async throws {
       let folder = NSTemporaryDirectory() + "aquifer-asset-plane-\(UUID().uuidString)"
       defer { try? FileManager.default.removeItem(atPath: folder) }
-      let assets = AssetStore(directory: folder + "/assets")
+      let assets = AssetFolder(directory: folder + "/assets")
+      let seen: any AssetStore = isDistant ? DistantAssets(assets) : assets
       let store = try await SQLiteRecordStore(
-        SQLiteConfiguration(directory: folder + "/shards", assets: assets), shardCount: 1
+        SQLiteConfiguration(directory: folder + "/shards", assets: seen), shardCount: 1
       ).open(shard: 0)
-      let uploads = Uploads(world: RecordPlaneWorld(store, assets: assets), assets: assets, folder: folder)
+      let uploads = Uploads(world: RecordPlaneWorld(store, assets: seen), assets: assets, folder: folder)
       do {
         try await uploads.world.makeZone()
         try await body(uploads)
@@ -159,7 +169,7 @@ struct AssetPlaneTests {
     }
   }
 
-  @Test(arguments: [StoreKind.memory, .sqlite]) func `an object's attribute takes what its user uploaded`(
+  @Test(arguments: [StoreKind.memory, .sqlite, .distant]) func `an object's attribute takes what its user uploaded`(
     _ kind: StoreKind
   ) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
@@ -189,7 +199,7 @@ struct AssetPlaneTests {
     }
   }
 
-  @Test(arguments: [StoreKind.memory, .sqlite])
+  @Test(arguments: [StoreKind.memory, .sqlite, .distant])
   func `imports and objects show large bytes as links when asked to, and texts as themselves`(_ kind: StoreKind)
     async throws
   {
@@ -241,8 +251,39 @@ struct AssetPlaneTests {
     }
   }
 
-  @Test func `large values of objects are kept for as long as their history`() async throws {
-    try await ObjectPlaneWorld.with(.sqlite) { world in
+  @Test(arguments: [StoreKind.sqlite, .distant])
+  func `an export reads a large value that is not in memory, and moves one that its record has no room for`(
+    _ kind: StoreKind
+  ) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      try await world.setUp("A")
+      let text = String(repeating: "x", count: 650_000)
+      let key = try #require(try await world.store.read { try $0.mirrors(afterKey: 0, limit: 1).first?.key })
+      // The save's own export does not run; a later one has only what is stored.
+      world.plane.objects.exports.throttle([key: .max], on: 0)
+      _ = try await world.save(
+        "A", #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"\#(text)"}}"#)
+      #expect(try await world.liveRecords().isEmpty)
+      world.plane.objects.exports.throttle([:], on: 0)
+      #expect(try await world.get("A/changes").status == 200)
+      #expect(try await world.liveRecords().first?.fields["CD_displayName"] == Field(.string(text)))
+      let city = String(repeating: "y", count: 90_000)
+      let change =
+        #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"place":{"city":"\#(city)"}}}"#
+      _ = try await world.save("A", change, query: ["wait": "export"])
+      let record = try #require(try await world.liveRecords().first)
+      #expect(record.fields["CD_displayName"] == Field(.string(text)))
+      let moved = try #require(record.assets.first)
+      #expect(moved.byteCount > 90_000)
+      #expect(try world.assets.read(moved, shard: 0).count == Int(moved.byteCount))
+      let store = try #require(world.store as? SQLiteShardStore)
+      #expect(try await store.verify(readsAssets: true).problems == [])
+    }
+  }
+
+  @Test(arguments: [StoreKind.sqlite, .distant])
+  func `large values of objects are kept for as long as their history`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("A")
       let value = String(repeating: "x", count: 900_000)
       for (type, id, value) in [("insert", "T1", value), ("update", "T2", "short")] {

@@ -2,6 +2,7 @@
 
 import Assets
 import Crypto
+import DistantAssets
 import Foundation
 import History
 import InMemoryRecordStore
@@ -26,6 +27,10 @@ import WebServices
 /// The stores every test of the plane can run over.
 enum StoreKind: String, CaseIterable, Sendable {
   case memory, sqlite
+  /// SQLite with contents of assets on a network; for tests of assets.
+  case distant
+
+  static let allCases: [StoreKind] = [.memory, .sqlite]
 }
 
 /// Databases in one shard, seen through the object plane.
@@ -43,10 +48,12 @@ final class ObjectPlaneWorld: Sendable {
   let duplicates: DuplicateKeeper
   let folder: String
   let keys: KeyRing
-  var assets: AssetStore { AssetStore(directory: folder + "/assets", keys: keys) }
+  /// What tests look at, whatever the plane sees.
+  var assets: AssetFolder { AssetFolder(directory: folder + "/assets", keys: keys) }
 
   private init(
-    _ store: any ShardStore, folder: String, schemas: ModelSchemas, keys: KeyRing, assetThreshold: Int?, storeLimit: Int
+    _ store: any ShardStore, _ assets: any AssetStore, folder: String, schemas: ModelSchemas, keys: KeyRing,
+    assetThreshold: Int?, storeLimit: Int
   ) {
     self.keys = keys
     self.store = store
@@ -54,8 +61,7 @@ final class ObjectPlaneWorld: Sendable {
     self.schemas = schemas
     let context = SharedContext(
       clock: clock, random: random, schemas: schemas, changes: changes,
-      assets: AssetStore(directory: folder + "/assets", keys: keys),
-      assetThresholdByteCount: assetThreshold, storeLimit: storeLimit,
+      assets: assets, assetThresholdByteCount: assetThreshold, storeLimit: storeLimit,
       pause: { [clock] duration in
         let end =
           clock.now + duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
@@ -79,21 +85,22 @@ final class ObjectPlaneWorld: Sendable {
     let folder = NSTemporaryDirectory() + "aquifer-object-plane-\(SecureRandomName.make())"
     defer { try? FileManager.default.removeItem(atPath: folder) }
     let store: any ShardStore
+    let near = AssetFolder(directory: folder + "/assets", keys: keys)
+    let assets: any AssetStore = kind == .distant ? DistantAssets(near) : near
     switch kind {
     case .memory:
       store = try await InMemoryRecordStore(
         shardCount: 1, keepsPastStates: keepsPastStates, commitFailure: commitFailure
       ).open(shard: 0)
-    case .sqlite:
+    case .sqlite, .distant:
       var options = SQLiteRecordStore.Options()
       options.keepsPastStates = keepsPastStates
-      let assets = AssetStore(directory: folder + "/assets", keys: keys)
       store = try await SQLiteRecordStore(
         SQLiteConfiguration(directory: folder + "/shards", assets: assets, keys: keys, options: options), shardCount: 1
       ).open(shard: 0)
     }
     let world = ObjectPlaneWorld(
-      store, folder: folder, schemas: ModelSchemas(models), keys: keys, assetThreshold: assetThreshold,
+      store, assets, folder: folder, schemas: ModelSchemas(models), keys: keys, assetThreshold: assetThreshold,
       storeLimit: storeLimit)
     do {
       try await body(world)
@@ -112,7 +119,7 @@ final class ObjectPlaneWorld: Sendable {
       SQLiteConfiguration(directory: folder + "/shards", assets: assets, keys: keys), shardCount: 1
     ).open(shard: 0)
     let world = ObjectPlaneWorld(
-      again, folder: folder, schemas: schemas, keys: keys, assetThreshold: nil, storeLimit: 0)
+      again, assets, folder: folder, schemas: schemas, keys: keys, assetThreshold: nil, storeLimit: 0)
     do {
       try await body(world)
     } catch {

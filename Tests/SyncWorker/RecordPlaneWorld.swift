@@ -148,7 +148,7 @@ final class RecordPlaneWorld {
   init(
     _ store: any ShardStore, schema: Schema = Schema(), seed: UInt64 = 1,
     container: String = RecordPlaneWorld.container.rawValue,
-    assets: AssetStore = AssetStore(directory: "/nonexistent"), queryPageCost: Int = QuerySearch.pageCost
+    assets: any AssetStore = AssetFolder(directory: "/nonexistent"), queryPageCost: Int = QuerySearch.pageCost
   ) {
     self.store = store
     self.container = ContainerID(rawValue: container) ?? Self.container

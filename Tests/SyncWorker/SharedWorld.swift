@@ -178,7 +178,7 @@ final class SharedWorld: Sendable {
     link = Link(stores)
     let context = SharedContext(
       clock: clock, random: random, schemas: schemas, changes: changes,
-      assets: AssetStore(directory: folder + "/assets"), owners: link,
+      assets: AssetFolder(directory: folder + "/assets"), owners: link,
       pause: { [clock] duration in
         clock.advance(by: duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000)
         await Task.yield()

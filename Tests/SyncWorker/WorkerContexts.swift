@@ -14,7 +14,7 @@ extension SharedContext {
   init(
     clock: any WallClock, steadyClock: (any WallClock)? = nil, random: any RandomSource, schemas: any SchemaSource,
     changes: any ChangePublisher,
-    assets: AssetStore, assetThresholdByteCount: Int? = nil, storeLimit: Int = 0,
+    assets: any AssetStore, assetThresholdByteCount: Int? = nil, storeLimit: Int = 0,
     subscriptions: SubscriptionIndexes = SubscriptionIndexes(),
     audiences: ShareAudiences = ShareAudiences(.silent), people: any PeopleSource = NoDirectory(),
     owners: any Owners = NoOwners(),

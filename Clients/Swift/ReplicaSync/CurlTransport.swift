@@ -30,7 +30,7 @@
         let stream = try await client.stream(
           request.url, headers: request.headers.map { HTTPClient.Header($0.name, $0.value) },
           timeout: request.timeout, idleTimeout: silence)
-        return TransportStream(status: stream.status, chunks: stream.chunks)
+        return TransportStream(status: stream.status, location: stream.head["location"], chunks: stream.chunks)
       } catch {
         throw TransportError(error)
       }

@@ -158,7 +158,11 @@ package struct ObjectPlane: Sendable {
   package func download(_ url: String, from offset: Int64) async throws(SyncFailure) -> TransportStream {
     let headers = offset > 0 ? [(name: "Range", value: "bytes=\(offset)-")] : []
     do {
-      let stream = try await transport.stream(TransportRequest("GET", url, headers: headers), silence: Self.timeout)
+      var stream = try await transport.stream(TransportRequest("GET", url, headers: headers), silence: Self.timeout)
+      // A server with a bucket names the place of the content there.
+      if stream.status == 302, let place = stream.location {
+        stream = try await transport.stream(TransportRequest("GET", place, headers: headers), silence: Self.timeout)
+      }
       surroundings.log("GET content - \(stream.status)")
       return stream
     } catch {

@@ -45,11 +45,14 @@ package struct TransportResponse: Sendable {
 /// A body that is still arriving.
 package struct TransportStream: Sendable {
   package let status: Int
+  /// The address that a redirect names.
+  package let location: String?
   /// Pieces of any size. Throws when the connection breaks or is silent for too long; dropping it ends the transfer.
   package let chunks: AsyncThrowingStream<[UInt8], any Error>
 
-  package init(status: Int, chunks: AsyncThrowingStream<[UInt8], any Error>) {
+  package init(status: Int, location: String? = nil, chunks: AsyncThrowingStream<[UInt8], any Error>) {
     self.status = status
+    self.location = location
     self.chunks = chunks
   }
 }

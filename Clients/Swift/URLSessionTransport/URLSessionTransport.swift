@@ -95,11 +95,20 @@ private final class StreamReader: NSObject, URLSessionDataDelegate, @unchecked S
       defer { readings[dataTask.taskIdentifier]?.head = nil }
       return readings[dataTask.taskIdentifier]
     }
-    let status = (response as? HTTPURLResponse)?.statusCode ?? 0
+    let http = response as? HTTPURLResponse
     if let reading {
-      reading.head?.resume(returning: .success(TransportStream(status: status, chunks: reading.stream)))
+      let stream = TransportStream(
+        status: http?.statusCode ?? 0, location: http?.value(forHTTPHeaderField: "Location"), chunks: reading.stream)
+      reading.head?.resume(returning: .success(stream))
     }
     completionHandler(.allow)
+  }
+
+  func urlSession(
+    _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
+    newRequest request: URLRequest, completionHandler: @escaping (URLRequest?) -> Void
+  ) {
+    completionHandler(nil)
   }
 
   func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {

@@ -30,6 +30,8 @@ struct PassedOption: Hashable, Sendable {
     PassedOption(
       "request-deadline", "SECONDS", [.gateway],
       "the longest time that the gateway tries a request before it answers TRY_AGAIN_LATER"),
+    PassedOption("assets", "PLACE", [.gateway, .worker], "the folder or s3://bucket/prefix?… of assets"),
+    PassedOption("assets-credentials", "FILE", [.gateway, .worker], "the file with the bucket's access key"),
     PassedOption("asset-limit", "MB", [.gateway], "the largest size of an asset"),
     PassedOption("user-uploads", "N", [.gateway], "the limit of a user's uploads at a time"),
     PassedOption("user-upload-limit", "MB", [.gateway], "the limit of a user's uploads in a day"),

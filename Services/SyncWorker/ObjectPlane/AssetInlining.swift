@@ -17,14 +17,18 @@ enum AssetForm: String {
 
 /// Puts the contents of assets back into values.
 struct AssetInliner: Sendable {
-  let assets: AssetStore
+  let assets: any AssetStore
   let shard: Int
   /// nil when the model is unknown: text and bytes then look alike, so everything stays a link.
   let deserializer: Deserializer?
   var form = AssetForm.inline
+  /// The contents for a body of the shard; nil: the calling thread may block.
+  var contents: ContentsAtHand?
 
   /// Bytes of content in one change or transaction: in base64, behind a page, they stay below the bus's message limit.
   static let byteLimit: Int64 = 3_000_000
+  /// Bytes of content that fill any page.
+  static let pageContentByteLimit: Int64 = 12_000_000
 
   /// - Returns: the object, or the problem with the content of one of its assets.
   func inlined(_ object: ObjectValues, recordName: String) -> Result<ObjectValues, MirroringProblem> {
@@ -36,6 +40,23 @@ struct AssetInliner: Sendable {
       return .failure(error)
     }
     return .success(result)
+  }
+
+  /// Reads contents on a thread that may block.
+  /// - Returns: nil for an object with an asset whose content does not fit.
+  func inlinedApart(_ object: ObjectValues, recordName: String) async -> ObjectValues? {
+    guard object.attributes.contains(where: \.value.isAsset) else { return object }
+    // Dropped because the call throws nothing.
+    return try? await assets.apart { _ in try? inlined(object, recordName: recordName).get() }
+  }
+
+  /// Reads contents on a thread that may block.
+  func inlinedApart(_ transaction: HistoryTransaction) async -> HistoryTransaction {
+    guard transaction.changes.contains(where: { $0.attributes.contains(where: \.value.isAsset) }) else {
+      return transaction
+    }
+    // Dropped because the call throws nothing.
+    return (try? await assets.apart { _ in inlined(transaction) }) ?? transaction
   }
 
   /// Values whose content does not fit the model stay links.
@@ -67,13 +88,20 @@ struct AssetInliner: Sendable {
       guard case .asset(let asset) = attribute.value, asset.byteCount <= budget else { continue }
       if form == .links, entity.attribute(named: attribute.name)?.type.isBytes == true { continue }
       // Dropped because the answer carries a link instead, and a request for that link reports the file's fault.
-      guard let content = try? assets.read(asset, shard: shard) else { continue }
+      guard let content = try? content(of: asset) else { continue }
       budget -= asset.byteCount
       let value = try deserializer.value(
         of: attribute.name, entity: entity, fromAssetContent: content, recordName: recordName)
       result[index] = NamedValue(name: attribute.name, value: value)
     }
     return result
+  }
+}
+
+extension AssetInliner {
+  fileprivate func content(of asset: Asset) throws -> [UInt8] {
+    if let contents { return try contents.content(of: asset) }
+    return try assets.read(asset, shard: shard)
   }
 }
 

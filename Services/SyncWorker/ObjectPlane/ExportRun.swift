@@ -1,6 +1,5 @@
 // Exports one batch: transactions after the export position become records, change log and event in one commit.
 
-package import Assets
 package import History
 package import Mirroring
 import ObjectModel
@@ -16,6 +15,7 @@ extension ExportRun {
   mutating func advance(after outcome: ExportOutcome) {
     running = outcome.running
     recent = outcome.next.map { [$0.transaction.transactionID: $0] } ?? [:]
+    contents = context.contents(on: shard)
   }
 }
 
@@ -35,8 +35,8 @@ package struct ExportRun: Sendable {
   package var quota: StorageQuota?
   /// Transactions of the save under way, by transaction ID: their stored form need not be decoded again.
   package var recent: [String: RecentTransaction] = [:]
-  /// Contents of their large values, by hash.
-  var contents: [[UInt8]: [UInt8]] = [:]
+  /// The large values of this batch.
+  var contents: ContentsAtHand
   /// The run this batch continues.
   var running: ExportProgress?
   /// Changes of objects that the zone lacks, from transactions that were exported before (`HistoryRescan`).
@@ -61,7 +61,7 @@ package struct ExportRun: Sendable {
     self.context = context
     self.quota = quota
     self.recent = recent
-    self.contents = contents
+    self.contents = context.contents(on: shard, recent: contents)
     self.running = running
     self.resent = resent
     self.isolation = isolation
@@ -70,6 +70,12 @@ package struct ExportRun: Sendable {
 
   /// - Throws: store errors. An object that can't be exported is held back, listed in the event and blocks no other.
   package func callAsFunction(_ transaction: any ShardTransaction) throws -> ExportOutcome {
+    let outcome = try exported(in: transaction)
+    try contents.complete()
+    return outcome
+  }
+
+  private func exported(in transaction: any ShardTransaction) throws -> ExportOutcome {
     isolation?.end()
     guard var mirror = try transaction.mirror(key: mirrorKey) else { return ExportOutcome(exportedNumber: .max) }
     if mirror.isHome {
@@ -195,11 +201,7 @@ package struct ExportRun: Sendable {
     return Exporter(
       model: model.index, links: model.links, entityNames: model.entityNames(inConfiguration: mirror.configuration),
       source: source,
-      serializer: Serializer(
-        contents: AssetVault(
-          assets: context.assets, shard: shard, expiry: AssetLifetime.uploadExpiry(at: context.clock.now),
-          recent: contents),
-        assetThresholdByteCount: context.assetThresholdByteCount),
+      serializer: Serializer(contents: contents, assetThresholdByteCount: context.assetThresholdByteCount),
       stamp: stamp(of: mirror), isolatesErrors: isolatesErrors, elsewhere: elsewhere, reverting: reverting,
       judge: judge,
       makeRecordName: { random.uuid() })
@@ -274,25 +276,4 @@ package struct ExportRun: Sendable {
     outcome.effects.add(try removal.note(run.event, of: mirror.databaseKey, in: transaction))
     if outcome.moreComing { outcome.running = run } else { outcome.event = run.event }
   }
-}
-
-/// Asset contents for an export. The writer's thread reads a file only after a restart, and writes one only for a
-/// record that was nearly full before an edit.
-package struct AssetVault: AssetContents {
-  package let assets: AssetStore
-  package let shard: Int
-  /// When a written asset without a record expires: seconds since 1970.
-  package let expiry: Int64
-  /// Contents at hand, by hash.
-  package let recent: [[UInt8]: [UInt8]]
-
-  package init(assets: AssetStore, shard: Int, expiry: Int64, recent: [[UInt8]: [UInt8]]) {
-    self.assets = assets
-    self.shard = shard
-    self.expiry = expiry
-    self.recent = recent
-  }
-
-  package func content(of asset: Asset) throws -> [UInt8] { try recent[asset.hash] ?? assets.read(asset, shard: shard) }
-  package func asset(with content: [UInt8]) throws -> Asset { try assets.put(content, until: expiry) }
 }

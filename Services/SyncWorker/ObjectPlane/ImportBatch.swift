@@ -30,7 +30,9 @@ extension StoreCall {
     let reader = ImportReader(
       importer: importer,
       inliner: AssetInliner(
-        assets: context.assets, shard: store.shard, deserializer: importer.deserializer, form: form),
+        assets: context.assets, shard: store.shard, deserializer: importer.deserializer, form: form,
+        contents: ContentsAtHand(
+          context.assets, shard: store.shard, expiry: 0, byteLimit: AssetInliner.pageContentByteLimit)),
       permissions: permissions)
     let values = MirrorValueWriter(assets: assetLinks)
     let started = now
@@ -49,6 +51,7 @@ extension StoreCall {
           upgrade: upgrade, at: started, output: ImportBatchWriter(values: values), in: snapshot)
         try batch.fill(limit: limit, from: snapshot)
         let (written, page) = batch.finish()
+        try reader.inliner.contents?.complete()
         // During a refetch or after a reset, a client does not have everything that its token passes.
         return ReadPage(
           batch: written, page: page,

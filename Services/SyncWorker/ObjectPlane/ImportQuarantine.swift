@@ -54,9 +54,11 @@ extension StoreCall {
   {
     let at = now
     let retries = try await read { snapshot -> [Retry] in
-      try snapshot.unimported(of: mirror.key, dueBy: at, limit: Self.unimportedRetryLimit).map { row in
+      let retries = try snapshot.unimported(of: mirror.key, dueBy: at, limit: Self.unimportedRetryLimit).map { row in
         try self.retry(row, of: mirror, reader, at: at, in: snapshot)
       }
+      try reader.inliner.contents?.complete()
+      return retries
     }
     if retries.isEmpty { return }
     let terms = CommitTerms(

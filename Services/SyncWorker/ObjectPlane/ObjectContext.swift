@@ -5,6 +5,7 @@ import RecordStore
 import Records
 import ServiceBus
 package import ServiceKit
+import WebServices
 package import ZoneCommit
 
 /// The services of the object plane's calls.
@@ -12,7 +13,7 @@ package struct ObjectContext: CommittingContext {
   package let commits: CommitContext
   /// The clock of leases (`SteadyClock`), which does not follow the wall clock's jumps.
   package let steadyClock: any WallClock
-  package let assets: AssetStore
+  package let assets: any AssetStore
   package let signing: AssetSigning
   /// Finds the users that invitations name.
   package let people: any PeopleSource
@@ -29,7 +30,7 @@ package struct ObjectContext: CommittingContext {
   package let recentExports: RecentExports
 
   package init(
-    commits: CommitContext, steadyClock: any WallClock, assets: AssetStore, signing: AssetSigning,
+    commits: CommitContext, steadyClock: any WallClock, assets: any AssetStore, signing: AssetSigning,
     people: any PeopleSource, assetThresholdByteCount: Int?,
     storeLimit: Int, pause: @escaping @Sendable (Duration) async -> Void, watches: StoreWatches,
     recentExports: RecentExports
@@ -44,6 +45,11 @@ package struct ObjectContext: CommittingContext {
     self.pause = pause
     self.watches = watches
     self.recentExports = recentExports
+  }
+
+  /// - Parameter recent: contents by hash.
+  package func contents(on shard: Int, recent: [[UInt8]: [UInt8]] = [:]) -> ContentsAtHand {
+    ContentsAtHand(assets, shard: shard, expiry: AssetLifetime.uploadExpiry(at: clock.now), recent: recent)
   }
 
   /// Tells the requests that wait for a store that it changed. Called when the commit is durable.

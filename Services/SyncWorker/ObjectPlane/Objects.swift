@@ -24,6 +24,7 @@ extension StoreCall {
     let found = try await read { snapshot in
       let answer = try Self.object(
         objectID, of: try self.mirror(in: snapshot), run, isExporting: isExporting, in: snapshot)
+      try run.contents.complete()
       if let permissions, let record = answer?.record?.0, !permissions.mayRead(record) { return nil as ObjectAnswer? }
       return answer
     }
@@ -33,7 +34,7 @@ extension StoreCall {
     let inliner = AssetInliner(
       assets: context.assets, shard: store.shard, deserializer: Deserializer(model.index), form: form)
     // Dropped because the import reports a record whose asset does not fit; here the link shows where it is.
-    if let inlined = try? inliner.inlined(answer.object, recordName: objectID).get() { answer.object = inlined }
+    if let inlined = await inliner.inlinedApart(answer.object, recordName: objectID) { answer.object = inlined }
     return PlaneAnswer(
       body: answer.json(
         values: MirrorValueWriter(assets: assetLinks),

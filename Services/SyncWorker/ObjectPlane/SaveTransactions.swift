@@ -39,10 +39,12 @@ extension StoreCall {
       let saved = transactions
       let run = try await exportRun(for: mirror)
       transactions = try await read { snapshot in
-        try PreservedValues.added(to: saved, of: try self.mirror(in: snapshot), run, in: snapshot)
+        let added = try PreservedValues.added(to: saved, of: try self.mirror(in: snapshot), run, in: snapshot)
+        try run.contents.complete()
+        return added
       }
     }
-    transactions = try large.moved(out: transactions, log: context.log)
+    transactions = try await large.moved(out: transactions, into: store.shard, log: context.log)
 
     let rows = transactions.map {
       SavedRow(
@@ -253,14 +255,14 @@ extension StoreCall {
 /// The export knows the record, so it decides between field and asset (R8). It takes the bytes of an inline value from
 /// `contents`, or from the asset's file after a restart.
 package struct LargeValues {
-  private let assets: AssetStore
+  private let assets: any AssetStore
   /// When a written asset without a transaction expires: seconds since 1970.
   private let expiry: Int64
   /// Contents that may still become inline fields, by hash.
   private(set) var contents: [[UInt8]: [UInt8]] = [:]
 
   /// - Parameter thresholdByteCount: the size that always makes an asset (`ObjectContext.assetThresholdByteCount`).
-  package init(assets: AssetStore, expiry: Int64, thresholdByteCount: Int?) {
+  package init(assets: any AssetStore, expiry: Int64, thresholdByteCount: Int?) {
     self.assets = assets
     self.expiry = expiry
     valueByteCount = min(Self.valueByteCount, (thresholdByteCount ?? .max) - 1)
@@ -273,20 +275,42 @@ package struct LargeValues {
   private static let changeByteCount = 600_000
   private static let smallByteCount = 1_000
 
-  package mutating func moved(out transactions: [HistoryTransaction], log: Log) throws(RecordError)
-    -> [HistoryTransaction]
+  /// - Parameter shard: the shard whose writer uses the assets next.
+  package mutating func moved(out transactions: [HistoryTransaction], into shard: Int, log: Log)
+    async throws(RecordError) -> [HistoryTransaction]
   {
+    var moved = transactions
+    if hasLarge(transactions) {
+      let unmoved = self
+      do throws(AssetError) {
+        (moved, contents) = try await assets.apart { _ throws(AssetError) in
+          var values = unmoved
+          return (try values.moved(out: transactions), values.contents)
+        }
+      } catch {
+        throw RecordError(storing: error, log: log)
+      }
+    }
+    try await assets.prepare(moved.flatMap(\.assets), for: shard, log: log)
+    return moved
+  }
+
+  private func hasLarge(_ transactions: [HistoryTransaction]) -> Bool {
+    transactions.contains { $0.changes.contains { byteCount(of: $0) > valueByteCount } }
+  }
+
+  private func byteCount(of change: HistoryChange) -> Int {
+    change.attributes.reduce(0) { $0 + $1.value.contentByteCount }
+  }
+
+  private mutating func moved(out transactions: [HistoryTransaction]) throws(AssetError) -> [HistoryTransaction] {
     var moved = transactions
     for (index, transaction) in transactions.enumerated() {
       for (position, change) in transaction.changes.enumerated() {
-        let byteCount = change.attributes.reduce(0) { $0 + $1.value.contentByteCount }
+        let byteCount = byteCount(of: change)
         guard byteCount > valueByteCount else { continue }
         let limit = byteCount > Self.changeByteCount ? min(Self.smallByteCount, valueByteCount) : valueByteCount
-        do throws(AssetError) {
-          moved[index].changes[position] = try self.moved(out: change, above: limit)
-        } catch {
-          throw RecordError(storing: error, log: log)
-        }
+        moved[index].changes[position] = try self.moved(out: change, above: limit)
       }
     }
     return moved

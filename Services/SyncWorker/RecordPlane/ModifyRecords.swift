@@ -1,6 +1,7 @@
 // records/modify (docs/protocol/record-plane.md#records-modify): read and typed here, decided and written in the
 // shard's store, shown here again.
 
+import Assets
 import JSON
 import ObjectModel
 import RecordStore
@@ -34,6 +35,7 @@ extension RecordPlaneCall {
           schema, quota: try await quota(),
           shard: store.shard, context),
         permissions: schema.permissions(of: request.caller, in: database), key: key, finder: finder, people: people)
+      try await context.assets.prepare(modify.assets, for: store.shard, log: context.log)
       let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
       startNext()
       do {
@@ -227,5 +229,15 @@ extension ModifyRecordsRequest {
       )
     }
     return (fitting, fields)
+  }
+}
+
+extension ModifyRecordsRequest {
+  /// The assets that the operations name.
+  fileprivate var assets: [Asset] {
+    operations.flatMap { operation in
+      guard case .success(let patch) = operation.patch else { return [Asset]() }
+      return patch.changes.flatMap { $0.field?.value.assets ?? [] }
+    }
   }
 }

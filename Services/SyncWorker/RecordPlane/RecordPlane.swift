@@ -13,7 +13,7 @@ package import ZoneCommit
 /// The services of the record plane's calls.
 package struct RecordContext: CommittingContext {
   package let commits: CommitContext
-  package let assets: AssetStore
+  package let assets: any AssetStore
   package let signing: AssetSigning
   /// Finds the users that invitations name.
   package let people: any PeopleSource
@@ -25,7 +25,7 @@ package struct RecordContext: CommittingContext {
   package let queryCounts: QueryCounts
 
   package init(
-    commits: CommitContext, assets: AssetStore, signing: AssetSigning, people: any PeopleSource, audit: AccessAudit,
+    commits: CommitContext, assets: any AssetStore, signing: AssetSigning, people: any PeopleSource, audit: AccessAudit,
     queryPageCost: Int, queryCounts: QueryCounts
   ) {
     self.commits = commits

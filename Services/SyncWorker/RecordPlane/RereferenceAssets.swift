@@ -44,7 +44,10 @@ extension RecordPlaneCall {
     // uploaded again. After the read, which others wait for; what was collected in between is refused.
     let offered: Set<Asset>
     do throws(AssetError) {
-      offered = try assets.offer(found.compactMap(\.asset), of: shard, until: expiry)
+      let known = found.compactMap(\.asset)
+      offered = try await assets.apart { assets throws(AssetError) in
+        try assets.offer(known, of: shard, until: expiry)
+      }
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
@@ -93,16 +96,6 @@ enum AssetCheck {
       }
     }
     return decision
-  }
-}
-
-extension FieldValue {
-  fileprivate var assets: [Asset] {
-    switch self {
-    case .asset(let asset): [asset]
-    case .list(element: .asset, let values): values.flatMap(\.assets)
-    default: []
-    }
   }
 }
 

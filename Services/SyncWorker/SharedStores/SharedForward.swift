@@ -87,7 +87,7 @@ package struct SharedForward: Sendable {
     let names = Set(backlog.outgoing.lazy.flatMap(\.transaction.changes).flatMap(\.names))
     let (places, away) = try await home.located(names.sorted())
     let parts = SharedParts(backlog.outgoing, places, isComplete: away.isEmpty, model: model.index)
-    try offer(parts.outgoing.flatMap(\.transaction.assets))
+    try await offer(parts.outgoing.flatMap(\.transaction.assets))
     let sending = PartSending(home: home, model: model.index, parts: parts)
     let sent = await askAll(parts.parts.keys.sorted()) { owner throws(RecordError) in await sending.send(to: owner) }
     var result = ForwardResult(mirror: mirror, now: context.clock.now)
@@ -168,11 +168,13 @@ package struct SharedForward: Sendable {
   }
 
   /// Offers large values to owners' shards, from the folder of uploads.
-  private func offer(_ assets: [Asset]) throws(RecordError) {
+  private func offer(_ assets: [Asset]) async throws(RecordError) {
     if assets.isEmpty { return }
     do throws(AssetError) {
-      _ = try context.object.assets.offer(
-        Array(Set(assets)), of: store.shard, until: AssetLifetime.uploadExpiry(at: context.clock.now))
+      let (shard, expiry) = (store.shard, AssetLifetime.uploadExpiry(at: context.clock.now))
+      _ = try await context.object.assets.apart { store throws(AssetError) in
+        try store.offer(Array(Set(assets)), of: shard, until: expiry)
+      }
     } catch {
       throw RecordError(storing: error, log: context.log)
     }

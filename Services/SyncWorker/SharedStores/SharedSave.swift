@@ -132,7 +132,7 @@ extension SharedCall {
     }
     let mirror = try await call.locate()
     let (model, _) = try await call.model(of: mirror)
-    let transactions = try read(try JSONValue.request(call.body), model, mirror)
+    let transactions = try await read(try JSONValue.request(call.body), model, mirror)
     let rows = transactions.map {
       StoreCall.SavedRow(
         transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(),
@@ -165,7 +165,7 @@ extension SharedCall {
         syncToken: exported?.written.text))
   }
 
-  private func read(_ json: JSONValue, _ model: MirrorModel, _ mirror: StoredMirror) throws(RecordError)
+  private func read(_ json: JSONValue, _ model: MirrorModel, _ mirror: StoredMirror) async throws(RecordError)
     -> [HistoryTransaction]
   {
     let reader = TransactionReader(
@@ -179,7 +179,7 @@ extension SharedCall {
     var large = LargeValues(
       assets: call.context.assets, expiry: AssetLifetime.uploadExpiry(at: call.now),
       thresholdByteCount: call.context.assetThresholdByteCount)
-    return try large.moved(out: transactions, log: call.context.log)
+    return try await large.moved(out: transactions, into: call.store.shard, log: call.context.log)
   }
 
   /// - Throws: `NOT_FOUND` for updates of unknown objects, 134060 and 2988 for objects with no zone or with two,

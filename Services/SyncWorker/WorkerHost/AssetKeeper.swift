@@ -7,7 +7,7 @@ import ZoneCommit
 
 /// Keeps a shard's assets, and the spool of uploads, from growing without bound.
 struct AssetKeeper: ShardWork {
-  let assets: AssetStore
+  let assets: any AssetStore
   /// How long unused content is kept. A restored record, or a device that saves late, may use it again.
   let grace: Duration
   let clock: any WallClock
@@ -24,7 +24,7 @@ struct AssetKeeper: ShardWork {
     await removeUnknownContent(of: store)
     while !Task.isCancelled {
       await collect(store)
-      sweepSpool()
+      await sweepSpool()
       await pause(min(max(grace / 4, .seconds(1)), Self.longestRound))
     }
   }
@@ -58,9 +58,10 @@ struct AssetKeeper: ShardWork {
   }
 
   /// Removes uploads that no record came for. The keeper of every shard does this; the first one finds the work.
-  private func sweepSpool() {
+  private func sweepSpool() async {
     do throws(AssetError) {
-      let count = try assets.sweepSpool(now: clock.now / 1000)
+      let now = clock.now / 1000
+      let count = try await assets.apart { assets throws(AssetError) in try assets.sweepSpool(now: now) }
       if count > 0 { log.info("uploads without a record were removed", ["files": .integer(Int64(count))]) }
     } catch {
       log.error("the spool of uploads can't be swept", ["error": .text(String(describing: error))])

@@ -190,10 +190,12 @@ package struct RestoredChanges: Sendable {
   package let call: ConflictCall
   /// Milliseconds since 1970.
   package let at: Int64
+  private let contents: ContentsAtHand
 
   package init(call: ConflictCall, at: Int64) {
     self.call = call
     self.at = at
+    contents = call.context.contents(on: call.store.shard)
   }
 
   /// The changes, with references only to each other and to objects that exist in the zone.
@@ -238,13 +240,11 @@ package struct RestoredChanges: Sendable {
     else {
       throw RecordError(.zoneNotFound, "The object's zone '\(zoneName)' no longer exists")
     }
-    let (context, schema, random) = (call.context, call.schema, call.context.random)
+    let (schema, random) = (call.schema, call.context.random)
     let source = ZoneSource(zone, in: transaction)
     var exporter = Exporter(
       model: call.model.index, links: call.model.links, source: source,
-      serializer: Serializer(
-        contents: AssetVault(
-          assets: context.assets, shard: call.store.shard, expiry: AssetLifetime.uploadExpiry(at: at), recent: [:])),
+      serializer: Serializer(contents: contents),
       stamp: stamp,
       // A caller who decides has seen all changes, so the judge finds no conflict.
       judge: ConflictJudge(rules: schema.conflictRules, store: 0, stamp: stamp), makeRecordName: { random.uuid() })
@@ -270,6 +270,8 @@ package struct RestoredChanges: Sendable {
       case .delete: if let existing { _ = try writer.delete(existing, modified: stamp) }
       }
     }
-    return try commit.finish()
+    let effects = try commit.finish()
+    try contents.complete()
+    return effects
   }
 }

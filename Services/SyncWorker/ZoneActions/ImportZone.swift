@@ -1,5 +1,6 @@
 // Makes records from the lines of an export. Names and stamps are kept, so that graphs and links stay the same.
 
+import Assets
 import JSON
 import Mirroring
 import ObjectModel
@@ -28,6 +29,7 @@ extension ZoneCall {
       body, receipts: context.signing.reader(for: request), takesHashes: request.caller.isOperator)
     let schema = try await schema(covering: lines)
     let terms = terms(.import, schema, quota: await ownersQuota())
+    try await context.assets.prepare(lines.records.flatMap(\.record.assets), for: store.shard, log: context.log)
     let commit = store.enqueue { transaction in try write(lines, merges: merges, terms, in: transaction) }
     startNext()
     let result = try await value(of: commit)

@@ -43,6 +43,7 @@ extension RecordError {
     case .io(let reason): self.init(StoreError.io(reason), log: log)
     case .corrupt(let reason): self.init(StoreError.corrupt(reason), log: log)
     case .missingKey(let reason): self.init(StoreError.missingKey(reason), log: log)
+    case .unavailable(let reason): self.init(StoreError.unavailable(reason), log: log)
     }
   }
 
@@ -74,6 +75,9 @@ extension RecordError {
     case .foreign(let reason):
       log.error("a shard is not the installation's", ["reason": .text(reason)])
       self = .outOfService
+    case .unavailable(let reason):
+      log.error("the store of assets does not answer", ["reason": .text(reason)])
+      self = .assetsAway
     case .io(let reason):
       log.error("the store failed", ["reason": .text(reason)])
       self.init(.internalError, "The server could not read or write its data")

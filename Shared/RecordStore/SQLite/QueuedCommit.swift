@@ -1,5 +1,6 @@
 // A body on its way through the writer, and the promise that its caller waits for.
 
+import Assets
 import Synchronization
 
 /// A body from the writer's side.
@@ -7,20 +8,30 @@ protocol QueuedBody: Sendable {
   /// Runs the body and keeps its result until `settle`.
   /// - Returns: the error that it threw; nil when it returned.
   func run(in transaction: SQLiteTransaction) -> (any Error)?
-  /// Hands the caller `failure`, or the body's result if that is nil. Called once, on the writer's thread, without
-  /// locks.
+  /// Hands the caller `failure`, or the body's result if that is nil. A body that needs `AssetCalls` is queued again
+  /// instead. Called once for each run, without locks.
   func settle(_ failure: (any Error)?)
+  /// The party in whose line the body waits.
+  var party: String { get }
   /// True when the body needs a commit of its own.
   var runsAlone: Bool { get }
 }
 
 final class QueuedCommit<Value: Sendable>: CommitOutcome, QueuedBody {
+  private let core: ShardCore
   private let body: @Sendable (SQLiteTransaction) throws -> Value
   private let returned = Mutex<Value?>(nil)
   private let promise = CommitPromise()
+  private let repetitionCount = Atomic(0)
+  let party: String
   let runsAlone: Bool
 
-  init(runsAlone: Bool = false, _ body: @escaping @Sendable (SQLiteTransaction) throws -> Value) {
+  init(
+    in core: ShardCore, of party: String, runsAlone: Bool,
+    _ body: @escaping @Sendable (SQLiteTransaction) throws -> Value
+  ) {
+    self.core = core
+    self.party = party
     self.runsAlone = runsAlone
     self.body = body
   }
@@ -35,7 +46,11 @@ final class QueuedCommit<Value: Sendable>: CommitOutcome, QueuedBody {
     }
   }
 
-  func settle(_ failure: (any Error)?) { promise.settle(failure) }
+  func settle(_ failure: (any Error)?) {
+    guard let failure, let calls = failure as? AssetCalls else { return promise.settle(failure) }
+    if repetitionCount.add(1, ordering: .relaxed).newValue < AssetCalls.runLimit { return core.make(calls, for: self) }
+    promise.settle(StoreError.unavailable("\(calls.purpose): something else was missing each time"))
+  }
 
   var value: Value {
     get async throws {

@@ -9,7 +9,7 @@ public struct SQLiteConfiguration: Sendable {
   /// The folder of the files, made if it is missing. Must be on a local file system.
   public var directory: String
   /// The store of asset files; nil counts assets without touching files.
-  public var assets: AssetStore?
+  public var assets: (any AssetStore)?
   /// The keys that open and seal encrypted values. Without one, such values are refused, and so are shards that contain
   /// some.
   public var keys: KeyRing
@@ -18,7 +18,7 @@ public struct SQLiteConfiguration: Sendable {
   public var options: SQLiteRecordStore.Options
 
   public init(
-    directory: String, assets: AssetStore? = nil, keys: KeyRing = KeyRing(), installation: InstallationID? = nil,
+    directory: String, assets: (any AssetStore)? = nil, keys: KeyRing = KeyRing(), installation: InstallationID? = nil,
     options: SQLiteRecordStore.Options = SQLiteRecordStore.Options()
   ) {
     self.directory = directory
@@ -31,7 +31,7 @@ public struct SQLiteConfiguration: Sendable {
   /// The configuration of an installation whose data folder is `data`.
   public init(data: String, keys: KeyRing, installation: InstallationID) {
     self.init(
-      directory: data + "/shards", assets: AssetStore(directory: data + "/assets", keys: keys), keys: keys,
+      directory: data + "/shards", assets: AssetFolder(directory: data + "/assets", keys: keys), keys: keys,
       installation: installation)
   }
 

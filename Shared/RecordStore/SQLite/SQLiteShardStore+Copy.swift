@@ -54,7 +54,7 @@ private struct CopiedShard: Sendable {
   let epoch: Int64
   let folder: String
   let keys: KeyRing
-  let assets: AssetStore?
+  let assets: (any AssetStore)?
   let cancellation: ReadCancellation
 
   /// Links the assets, verifies the copy and writes the list.
@@ -71,7 +71,9 @@ private struct CopiedShard: Sendable {
       connection.watch.begin(until: .now + .seconds(1_000_000), atLatest: .now + .seconds(1_000_000)) { false }
       cancellation.stops(connection.watch)
       let report = try ShardVerification.report(
-        on: snapshot, assets: assets.map { AssetStore(directory: folder + "/assets", keys: $0.keys) },
+        on: snapshot,
+        // Contents that are in no files stay where they are.
+        assets: assets.map { $0.keepsFiles ? AssetFolder(directory: folder + "/assets", keys: $0.keys) : $0 },
         readsAssets: false)
       let counts = try snapshot.counts()
       let needed = try connection.statement(ShardQuery.sealingKeys).all { Hex.encode($0.blob(0)) }
@@ -93,7 +95,7 @@ private struct CopiedShard: Sendable {
   /// Links the used assets one by one, because there may be millions.
   private func linkAssets(_ connection: Connection, _ list: BackupListWriter, _ problems: inout [String]) throws {
     try BackupFile.removeTree(folder + "/" + ShardCopy.assetFolder(shard))
-    guard let assets else { return }
+    guard let assets, assets.keepsFiles else { return }
     // At most 256.
     var folders: Set<String> = []
     let rows = try connection.statement(SQL("usedAssets", "SELECT hash, bytes FROM asset WHERE uses > 0 ORDER BY hash"))
@@ -102,11 +104,12 @@ private struct CopiedShard: Sendable {
       if cancellation.isCancelled { throw CancellationError() }
       let asset = Asset(hash: rows.blob(0), byteCount: rows.int64(1))
       // Verification reports missing files.
-      guard assets.hasFile(of: asset, shard: shard) else { continue }
+      guard let path = assets.file(of: asset, shard: shard), try assets.present([asset], in: shard).contains(asset)
+      else { continue }
       let name = "assets/" + asset.relativePath(inShard: shard)
       let target = folder + "/" + name
       if folders.insert(Folder.parent(of: target)).inserted { try Folder.make(Folder.parent(of: target)) }
-      try BackupFile.linkOrCopy(assets.path(of: asset, shard: shard), to: target)
+      try BackupFile.linkOrCopy(path, to: target)
       let found = try list.add(name, in: folder)
       // The digest of an unsealed file is its asset's hash.
       if found.byteCount == asset.byteCount, found.hash != asset.hash, problems.count < VerificationReport.problemLimit

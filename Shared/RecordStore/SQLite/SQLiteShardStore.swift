@@ -1,4 +1,4 @@
-// An open shard from its owner's side, and the state that the owner shares with the shard's threads.
+// An open shard from its owner's side.
 
 import Assets
 import CLinux
@@ -8,111 +8,15 @@ public import Records
 import SQLite
 import Synchronization
 
-/// The state that a shard's owner, its writer and its readers share.
-final class ShardCore: Sendable {
-  private struct State {
-    var failure: StoreError?
-    var isFinished = false
-    var closers: [CheckedContinuation<Void, Never>] = []
-  }
-
-  let shard: Int
-  let epoch: Int64
-  /// True when the file has the raised epoch.
-  let isRaised: Atomic<Bool>
-  private let path: String
-  let options: SQLiteRecordStore.Options
-  let queue: BlockingQueue<any QueuedBody>
-  let readers: ShardReaders
-  let statistics = SharedStatistics()
-  let committedMirrors = CommittedMirrors()
-  /// The number of copies in progress.
-  let copyCount = Atomic(0)
-  let failures: AsyncStream<StoreError>
-  private let tellFailure: AsyncStream<StoreError>.Continuation
-  private let state = Mutex(State())
-
-  /// - Parameter path: the database file.
-  init(
-    shard: Int, epoch: Int64, isRaised: Bool = true, path: String, options: SQLiteRecordStore.Options,
-    readers: ShardReaders
-  ) throws(StoreError) {
-    self.shard = shard
-    self.path = path
-    self.epoch = epoch
-    self.isRaised = Atomic(isRaised)
-    self.options = options
-    self.readers = readers
-    (failures, tellFailure) = AsyncStream.makeStream(of: StoreError.self, bufferingPolicy: .bufferingOldest(1))
-    queue = try BlockingQueue(limit: options.queueLimit, partyLimit: options.partyQueueLimit)
-  }
-
-  /// The reason why the shard accepts no more writes; nil while it does.
-  var failure: StoreError? { state.withLock { $0.failure } }
-
-  /// The length of the database file in bytes, without its log.
-  var databaseByteCount: Int64 {
-    var status = stat()
-    return stat(path, &status) == 0 ? Int64(status.st_size) : 0
-  }
-
-  func fail(_ failure: StoreError) {
-    let isFirst = state.withLock { state in
-      if state.failure != nil { return false }
-      state.failure = failure
-      return true
-    }
-    if isFirst { tellFailure.yield(failure) }
-  }
-
-  /// The error for every call after a failure; nil when there was none.
-  var refusal: StoreError? {
-    switch failure {
-    case nil: nil
-    case .fenced(let shard, let epoch): .fenced(shard: shard, epoch: epoch)
-    default: .outOfService(shard: shard)
-    }
-  }
-
-  /// Handles a failed statement of a read.
-  /// - Returns: the error for the caller of the read.
-  func readFailed(_ error: SQLiteError) -> StoreError {
-    let failure = StoreError(error, shard: shard)
-    if error.isCorruption || error.isReadError { fail(failure) }
-    return failure
-  }
-
-  /// Notes that the writer has ended and the file is closed.
-  func finish() {
-    let closers = state.withLock { state in
-      state.isFinished = true
-      defer { state.closers = [] }
-      return state.closers
-    }
-    tellFailure.finish()
-    for closer in closers { closer.resume() }
-  }
-
-  func waitUntilFinished() async {
-    await withCheckedContinuation { continuation in
-      let isFinished = state.withLock { state in
-        if !state.isFinished { state.closers.append(continuation) }
-        return state.isFinished
-      }
-      if isFinished { continuation.resume() }
-    }
-  }
-}
-
 /// A shard in a SQLite file of its own. Dropping it closes it like `close`, without waiting.
 public final class SQLiteShardStore: ShardStore {
   let core: ShardCore
   /// Retained to keep the reader threads alive.
   let pool: ReaderPool
-  let assets: AssetStore?
+  let assets: (any AssetStore)?
   let keys: KeyRing
 
-  init(_ core: ShardCore, pool: ReaderPool, assets: AssetStore?, keys: KeyRing) {
+  init(_ core: ShardCore, pool: ReaderPool, assets: (any AssetStore)?, keys: KeyRing) {
     self.core = core
     self.keys = keys
     self.pool = pool
@@ -128,42 +32,45 @@ public final class SQLiteShardStore: ShardStore {
   public func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value)
     -> PendingCommit<Value>
   {
-    enqueue(QueuedCommit(body))
+    enqueue(of: "", body)
   }
 
   public func turns(of party: String) -> any ShardStore { party.isEmpty ? self : ShardTurns(base: self, party: party) }
 
-  func enqueue<Value: Sendable>(_ commit: QueuedCommit<Value>, of party: String = "") -> PendingCommit<Value> {
-    switch core.queue.push(commit, of: party) {
-    case .pushed: break
-    case .full:
-      core.statistics.update { $0.overloads += 1 }
-      commit.settle(StoreError.overloaded(shard: shard))
-    case .closed: commit.settle(StoreError.closed(shard: shard))
-    }
+  /// - Parameter runsAlone: whether the body needs a commit of its own.
+  func enqueue<Value: Sendable>(
+    of party: String, runsAlone: Bool = false, _ body: @escaping @Sendable (SQLiteTransaction) throws -> Value
+  ) -> PendingCommit<Value> {
+    let commit = QueuedCommit(in: core, of: party, runsAlone: runsAlone, body)
+    core.push(commit)
     return commit
   }
 
   /// Collects nothing while the shard is being copied, because the copy links the files after it has read the rows.
   public func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> {
     if core.copyCount.load(ordering: .sequentiallyConsistent) > 0 { return enqueue { _ in 0 } }
-    return enqueue(QueuedCommit(runsAlone: true) { try $0.collectAssets(orphanedBefore: cutoff, limit: limit) })
+    let removal = ContentRemoval()
+    return enqueue(of: "", runsAlone: true) {
+      try $0.collectAssets(orphanedBefore: cutoff, limit: limit, by: removal)
+    }
   }
 
-  /// The parts are the folders that hold the shard's files.
+  /// Lists contents before the commit, so that the writer need not wait for the list.
   public func removeUnknownContent(after part: Int?) async throws -> RemovedContent? {
-    guard let next = try folders().first(where: { $0 > part ?? -1 }) else { return nil }
-    let commit = QueuedCommit(runsAlone: true) { try $0.removeUnknownFiles(inFolder: next) }
-    return RemovedContent(part: next, count: try await enqueue(commit).value)
-  }
-
-  /// Ascending.
-  private func folders() throws(StoreError) -> [Int] {
+    guard let assets else { return nil }
+    let shard = shard
+    let found: (part: Int, hashes: [[UInt8]])?
     do throws(AssetError) {
-      return try assets?.folders(of: shard) ?? []
+      found = try await assets.apart { assets throws(AssetError) in
+        guard let next = try assets.parts(of: shard).first(where: { $0 > part ?? -1 }) else { return nil }
+        return (next, try assets.hashes(in: next, of: shard))
+      }
     } catch {
       throw StoreError(error)
     }
+    guard let found else { return nil }
+    let commit = enqueue(of: "", runsAlone: true) { try $0.removeUnknown(found.hashes) }
+    return RemovedContent(part: found.part, count: try await commit.value)
   }
 
   public func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws
@@ -184,6 +91,21 @@ public final class SQLiteShardStore: ShardStore {
   ///   - party: the party that the read belongs to.
   func read<Value: Sendable>(
     within time: Duration, isLong: Bool = false, of party: String = "",
+    _ body: @escaping @Sendable (any ShardSnapshot) throws -> Value
+  ) async throws -> Value {
+    var runCount = 1
+    while true {
+      do {
+        return try await readOnce(within: time, isLong: isLong, of: party, body)
+      } catch let calls as AssetCalls where runCount < AssetCalls.runLimit {
+        runCount += 1
+        do throws(AssetError) { try await calls.make() } catch { throw StoreError(error) }
+      }
+    }
+  }
+
+  private func readOnce<Value: Sendable>(
+    within time: Duration, isLong: Bool, of party: String,
     _ body: @escaping @Sendable (any ShardSnapshot) throws -> Value
   ) async throws -> Value {
     // After a failed sync reads are refused as well, because a power cut can undo the commit that they would show.
@@ -219,6 +141,7 @@ public final class SQLiteShardStore: ShardStore {
   }
 
   public func close() async {
+    await core.endCalls()
     core.queue.close()
     await core.waitUntilFinished()
   }

@@ -4,6 +4,7 @@ import Assets
 import Crypto
 import Records
 import SQLite
+import Synchronization
 
 /// A folder with new links could not be synced. The kernel reports this only once, so no further commit may be
 /// acknowledged.
@@ -25,9 +26,19 @@ extension SQLiteTransaction {
     if let known = try self.asset(withHash: asset.hash), known.useCount > 0 { return true }
     guard let assets else { return true }
     do throws(AssetError) {
-      return try assets.canAdopt(asset, into: shard)
+      if let isThere = try assets.canAdopt(asset, into: shard) { return isThere }
     } catch {
       throw StoreError(error)
+    }
+    contents.lack(asset)
+    return true
+  }
+
+  /// The calls to make before the body runs again; nil when nothing was lacking.
+  var preparation: AssetCalls? {
+    guard let assets, contents.areUnprepared else { return nil }
+    return AssetCalls("shard \(shard): contents for a commit") { [shard, contents] () throws(AssetError) in
+      try assets.prepare(contents.assets, for: shard)
     }
   }
 
@@ -36,13 +47,13 @@ extension SQLiteTransaction {
       throw ContradictingWrite("an asset's hash has \(asset.hash.count) bytes")
     }
     let known = try self.asset(withHash: asset.hash)
-    // The file of an unused asset may be gone already: a collection that fails after removing files leaves their rows.
-    if known?.useCount ?? 0 == 0 { try adopt(asset) }
-    if known != nil {
+    if let known, known.useCount > 0 {
       let update = try writing(AssetQuery.use)
       try update.bind(1, asset.hash)
       try update.run()
     } else {
+      // The content of an unused asset may be gone: a collection that fails after removing contents leaves their rows.
+      try adopt(asset, isKnown: known != nil)
       let insert = try writing(AssetQuery.insert)
       try insert.bind(1, asset.hash)
       try insert.bind(2, asset.byteCount)
@@ -57,16 +68,26 @@ extension SQLiteTransaction {
     try update.run()
   }
 
-  private func adopt(_ asset: Asset) throws {
+  /// - Parameter isKnown: whether an unused row has the asset, so that an owner before may have begun to remove it.
+  private func adopt(_ asset: Asset, isKnown: Bool) throws {
     guard let assets else { return }
-    let folder: String?
+    if isKnown, let ownedSince, ContinuousClock.now - ownedSince < assets.removalTime {
+      throw StoreError.unavailable(
+        "shard \(shard): an asset was unused when its worker changed; it can be used after \(assets.removalTime)")
+    }
+    let adoption: Adoption
     do throws(AssetError) {
-      folder = try assets.adopt(asset, into: shard)
+      adoption = try assets.adopt(asset, into: shard)
     } catch {
       throw StoreError(error)
     }
-    guard let folder else { throw MissingAsset(asset) }
-    unsyncedFolders.insert(folder)
+    switch adoption {
+    case .done(let place):
+      unsyncedFolders.insert(place)
+      contents.assets.insert(asset)
+    case .missing: throw MissingAsset(asset)
+    case .unprepared: contents.lack(asset)
+    }
   }
 
   /// Makes new links durable before the commit that relies on them.
@@ -74,9 +95,7 @@ extension SQLiteTransaction {
     defer { unsyncedFolders = [] }
     for folder in unsyncedFolders.sorted() {
       do throws(AssetError) {
-        try Folder.sync(folder)
-        // Syncs the folder's own entry as well: a killed process may have made the folder without syncing it.
-        try Folder.sync(Folder.parent(of: folder))
+        try assets?.sync(folder)
       } catch {
         throw UnsyncedFolder(reason: error)
       }
@@ -112,20 +131,14 @@ extension SQLiteTransaction {
 
   // MARK: Removing files; in commits of their own
 
-  /// See `ShardStore`. Files are removed before their rows. After a crash in between, the rows make the collection run
-  /// again, and a new use of the asset links the file again.
-  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) throws -> Int {
+  /// See `ShardStore`. Contents are removed before their rows. After a crash in between, the rows make the collection
+  /// run again, and a new use of the asset adopts the content again.
+  func collectAssets(orphanedBefore cutoff: Int64, limit: Int, by removal: ContentRemoval) throws -> Int {
     try write {
       let select = try statement(AssetQuery.orphaned)
       try select.bind(1, cutoff)
       try select.bind(2, max(limit, 0))
-      let hashes = try select.all { $0.blob(0) }
-      if hashes.isEmpty { return 0 }
-      do throws(AssetError) {
-        try assets?.remove(hashes, from: shard)
-      } catch {
-        throw StoreError(error)
-      }
+      let hashes = try remove(try select.all { $0.blob(0) }, by: removal)
       for hash in hashes {
         let delete = try writing(AssetQuery.delete)
         try delete.bind(1, hash)
@@ -135,16 +148,37 @@ extension SQLiteTransaction {
     }
   }
 
-  func removeUnknownFiles(inFolder folder: Int) throws -> Int {
-    guard let assets else { return 0 }
-    let unknown: [[UInt8]]
-    do {
-      unknown = try assets.hashes(in: folder, of: shard).filter { try asset(withHash: $0) == nil }
-      if !unknown.isEmpty { try assets.remove(unknown, from: shard) }
-    } catch let error as AssetError {
-      throw StoreError(error)
+  /// Removes those of the contents that have no row. What a later commit adopts has one by then. Where a removal may be
+  /// carried out late, they get rows of unused assets, because the next owner has to know of it.
+  func removeUnknown(_ hashes: [[UInt8]]) throws -> Int {
+    let unknown = try hashes.filter { try asset(withHash: $0) == nil }
+    guard let assets, assets.removalTime > .zero else { return try remove(unknown, by: ContentRemoval()).count }
+    for hash in unknown {
+      let insert = try writing(AssetQuery.insertUnused)
+      try insert.bind(1, hash)
+      try insert.run()
     }
     return unknown.count
+  }
+
+  /// Removes contents here, or asks for their removal on another thread.
+  /// - Returns: the contents that are gone.
+  private func remove(_ hashes: [[UInt8]], by removal: ContentRemoval) throws -> [[UInt8]] {
+    if let done = removal.done { return hashes.filter(done.contains) }
+    guard let assets, !hashes.isEmpty else { return hashes }
+    // This body's transaction has compared the epoch and holds the file's lock: nobody else has the shard yet.
+    if let time = assets.announceRemoval(of: hashes, from: shard) {
+      throw AssetCalls("shard \(shard): a removal", holdsShard: true) { [shard] () throws(AssetError) in
+        try assets.remove(hashes, from: shard, announcedAt: time)
+        removal.end(hashes)
+      }
+    }
+    do throws(AssetError) {
+      try assets.remove(hashes, from: shard, announcedAt: nil)
+    } catch {
+      throw StoreError(error)
+    }
+    return hashes
   }
 
   // MARK: What databases hold
@@ -156,4 +190,27 @@ extension SQLiteTransaction {
     cache.databases.set(CachedRow(row: row, isDirty: true), for: row.key)
     cache.dirtyDatabases.append(row.key)
   }
+}
+
+/// The contents that a body adopts. With one that only the store of assets can tell of, the body goes on as if it were
+/// there, so that all are known at its end.
+struct BodyContents {
+  /// Those that were there, too: the next run needs them again.
+  var assets: Set<Asset> = []
+  private(set) var areUnprepared = false
+
+  mutating func lack(_ asset: Asset) {
+    assets.insert(asset)
+    areUnprepared = true
+  }
+}
+
+/// The contents that a body has had removed, for its next run.
+final class ContentRemoval: Sendable {
+  private let hashes = Mutex<Set<[UInt8]>?>(nil)
+
+  /// nil before the removal.
+  var done: Set<[UInt8]>? { hashes.withLock(\.self) }
+
+  func end(_ removed: [[UInt8]]) { hashes.withLock { $0 = Set(removed) } }
 }

@@ -45,7 +45,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
   /// Records that the body has read or written; nil for a name that it found free.
   var seen: [WriterCache.Name: SeenRecord?] = [:]
   private let makeIncarnation: () -> UInt64
-  let assets: AssetStore?
+  let assets: (any AssetStore)?
   /// True when replaced states are kept.
   let keepsPastStates: Bool
   /// The current time in milliseconds since 1970.
@@ -63,6 +63,10 @@ final class SQLiteTransaction: SQLiteSnapshot {
   /// The first refused or failed write. The body fails with it even if it catches the error.
   private(set) var bodyFailure: (any Error)?
 
+  var contents = BodyContents()
+  /// The beginning of the first group. All commits of the owner before came earlier.
+  private(set) var ownedSince: ContinuousClock.Instant?
+
   /// Settled transactions that the group forgot because of a limit.
   var forgottenTransactionCount = 0
   /// The records and bytes that the group has written so far.
@@ -70,7 +74,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
   private(set) var byteCount = 0
 
   init(
-    _ session: ShardSession, committedMirrors: CommittedMirrors, assets: AssetStore?, keepsPastStates: Bool,
+    _ session: ShardSession, committedMirrors: CommittedMirrors, assets: (any AssetStore)?, keepsPastStates: Bool,
     makeIncarnation: @escaping () -> UInt64,
     now: @escaping () -> Int64
   ) {
@@ -112,6 +116,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
 
   /// Called when the SQL transaction has begun.
   func groupBegins() {
+    if ownedSince == nil { ownedSince = .now }
     groupHasWritten = false
     bodyHasWritten = false
     recordCount = 0
@@ -157,6 +162,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     bodyHasWritten = false
     hasSavepoint = false
     bodyFailure = nil
+    contents = BodyContents()
     countersBeforeBody = counters
     doomedBeforeBody = doomed
     indexesBeforeBody = indexes

@@ -15,7 +15,7 @@ struct ShardTurns: ShardStore {
   func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
     Value
   > {
-    base.enqueue(QueuedCommit(body), of: party)
+    base.enqueue(of: party, body)
   }
 
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {

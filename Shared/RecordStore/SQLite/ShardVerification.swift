@@ -22,7 +22,9 @@ struct ShardVerification {
   /// - Parameters:
   ///   - assets: the store of the files; nil skips the files.
   ///   - readsAssets: whether to read the files as well and compare their content with their names.
-  static func report(on snapshot: SQLiteSnapshot, assets: AssetStore?, readsAssets: Bool) throws -> VerificationReport {
+  static func report(on snapshot: SQLiteSnapshot, assets: (any AssetStore)?, readsAssets: Bool) throws
+    -> VerificationReport
+  {
     var verification = ShardVerification(snapshot)
     try verification.checkPages()
     try verification.checkRecords()
@@ -200,25 +202,48 @@ struct ShardVerification {
   }
 
   /// Verifies that every file is used as often as its row counts, and exists.
-  private mutating func checkAssets(_ assets: AssetStore?, reads: Bool) throws {
+  private mutating func checkAssets(_ assets: (any AssetStore)?, reads: Bool) throws {
     try statement("verifyHistoryAssets", "SELECT hash FROM history_asset").forEach {
       uses[Self.beginning($0.blob(0)), default: 0] += 1
     }
+    var found: [Asset] = []
     let rows = try statement("verifyAssets", "SELECT hash, bytes, uses FROM asset ORDER BY hash")
     defer { rows.reset() }
     while try rows.step() {
       let (hash, byteCount, count) = (rows.blob(0), rows.int64(1), rows.int(2))
-      // Reading files does not ask the watch by itself, as statements do.
-      if snapshot.session.connection.watch.isOver { throw StoreError.closed(shard: snapshot.shard) }
       let asset = Asset(hash: hash, byteCount: byteCount)
-      let found = Int(uses.removeValue(forKey: Self.beginning(hash)) ?? 0)
-      if found > count || found < count && damagedZones.isEmpty {
-        report.note("asset \(asset.unshardedPath) counts \(count) uses, there are \(found)")
+      let useCount = Int(uses.removeValue(forKey: Self.beginning(hash)) ?? 0)
+      if useCount > count || useCount < count && damagedZones.isEmpty {
+        report.note("asset \(asset.unshardedPath) counts \(count) uses, there are \(useCount)")
       }
       // The file of an unused asset may be in the process of removal.
       guard count > 0, let assets else { continue }
-      report.assetCount += 1
-      if !assets.hasFile(of: asset, shard: snapshot.shard) {
+      found.append(asset)
+      if found.count == Self.assetBatchCount { try check(&found, in: assets, reads: reads) }
+    }
+    if let assets { try check(&found, in: assets, reads: reads) }
+    for beginning in uses.keys.sorted().prefix(VerificationReport.problemLimit) {
+      report.note("an asset with a hash that begins with \(Self.text(beginning)) has no row")
+    }
+  }
+
+  /// Assets that the store is asked for at a time.
+  private static let assetBatchCount = 1000
+
+  /// Verifies that contents exist.
+  private mutating func check(_ batch: inout [Asset], in assets: any AssetStore, reads: Bool) throws {
+    defer { batch = [] }
+    report.assetCount += batch.count
+    let present: Set<Asset>
+    do throws(AssetError) {
+      present = try assets.present(batch, in: snapshot.shard)
+    } catch {
+      throw StoreError(error)
+    }
+    for asset in batch {
+      // Reading contents does not ask the watch by itself, as statements do.
+      if snapshot.session.connection.watch.isOver { throw StoreError.closed(shard: snapshot.shard) }
+      if !present.contains(asset) {
         report.note("asset \(asset.unshardedPath) is missing or has another length")
       } else if reads {
         do throws(AssetError) {
@@ -227,9 +252,6 @@ struct ShardVerification {
           report.note("\(error)")
         }
       }
-    }
-    for beginning in uses.keys.sorted().prefix(VerificationReport.problemLimit) {
-      report.note("an asset with a hash that begins with \(Self.text(beginning)) has no row")
     }
   }
 

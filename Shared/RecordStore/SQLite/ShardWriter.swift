@@ -173,7 +173,7 @@ final class ShardWriter {
   private func run(_ body: any QueuedBody) throws -> (any Error)? {
     transaction.bodyBegins()
     let thrown = body.run(in: transaction)
-    let failure = transaction.bodyFailure ?? thrown
+    let failure = transaction.bodyFailure ?? thrown ?? transaction.preparation
     if let error = failure as? SQLiteError, !error.isConstraintViolation { throw error }
     // SQLite rolls back by itself when it cannot write, and the writes of earlier bodies are lost as well.
     guard connection.isInTransaction else {

@@ -1,4 +1,4 @@
-// Translates errors of asset files into the store's errors.
+// Translates errors of asset stores into the store's errors.
 
 import Assets
 
@@ -9,6 +9,7 @@ extension StoreError {
     case .corrupt(let reason): self = .corrupt(reason)
     case .io(let reason): self = .io(reason)
     case .missingKey(let reason): self = .missingKey(reason)
+    case .unavailable(let reason): self = .unavailable(reason)
     }
   }
 }

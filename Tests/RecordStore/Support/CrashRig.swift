@@ -68,7 +68,7 @@ struct CrashRig {
       try FileManager.default.removeItem(atPath: data + "/shard-0.sqlite-shm")
     }
     let store = try SQLiteRecordStore(
-      SQLiteConfiguration(directory: data, assets: AssetStore(directory: data + "/assets")), shardCount: 1)
+      SQLiteConfiguration(directory: data, assets: AssetFolder(directory: data + "/assets")), shardCount: 1)
     let shard = try await store.open(shard: 0)
     let acknowledged = try acknowledgedKeys()
     var findings = try await shard.read { snapshot in

@@ -4,15 +4,20 @@
 enum AssetQuery: Int, Query {
   static var subject: QuerySubject { .asset }
 
-  case byHash, orphaned, insert, use, release, delete
+  case byHash, orphaned, insert, insertUnused, use, release, delete
   case historyAssets, insertHistoryAsset, deleteHistoryAsset, deleteHistoryAssets
 
   var text: String {
     switch self {
     case .byHash: "SELECT bytes, uses, orphaned FROM asset WHERE hash = ?1"
     case .orphaned: "SELECT hash FROM asset WHERE orphaned < ?1 ORDER BY orphaned LIMIT ?2"
-    case .insert: "INSERT INTO asset(hash, bytes, uses, orphaned) VALUES (?1, ?2, 1, NULL)"
-    case .use: "UPDATE asset SET uses = uses + 1, orphaned = NULL WHERE hash = ?1"
+    case .insert:
+      """
+      INSERT INTO asset(hash, bytes, uses, orphaned) VALUES (?1, ?2, 1, NULL)
+      ON CONFLICT(hash) DO UPDATE SET bytes = excluded.bytes, uses = 1, orphaned = NULL
+      """
+    case .insertUnused: "INSERT INTO asset(hash, bytes, uses, orphaned) VALUES (?1, 0, 0, 0)"
+    case .use: "UPDATE asset SET uses = uses + 1 WHERE hash = ?1"
     case .release:
       "UPDATE asset SET uses = uses - 1, orphaned = CASE uses WHEN 1 THEN ?2 END WHERE hash = ?1 AND uses > 0"
     case .delete: "DELETE FROM asset WHERE hash = ?1"

@@ -1,41 +1,51 @@
-// XML as a small tree with line numbers, over libxml2; it refuses what a model file never needs.
+// XML as a small tree with line numbers, over libxml2; it refuses what neither model files nor answers need.
 
 import CXML
-import Records
 
 /// An element, read with everything inside it.
-struct XMLNode {
-  let name: String
-  let attributes: [String: String]
+public struct XMLNode: Sendable {
+  public let name: String
+  public let attributes: [String: String]
   /// The line where the element begins, counted from 1.
-  let line: Int
-  var children: [XMLNode] = []
+  public let line: Int
+  public internal(set) var children: [XMLNode] = []
   /// The element's own characters, without those of its children.
-  var text = ""
+  public internal(set) var text = ""
 
-  func children(named name: String) -> [XMLNode] { children.filter { $0.name == name } }
+  public func children(named name: String) -> [XMLNode] { children.filter { $0.name == name } }
 }
 
-enum XMLTree {
+/// Bytes that are no document, or one that is refused.
+public struct XMLError: Error, Hashable, Sendable {
+  /// One sentence.
+  public let reason: String
+  /// Counted from 1; nil when the error concerns the whole file.
+  public let line: Int?
+
+  init(_ reason: String, line: Int? = nil) {
+    self.reason = reason
+    self.line = line
+  }
+}
+
+public enum XMLTree {
   static let depthLimit = 64
 
-  /// - Throws: `ModelReadingError` for anything but one well-formed UTF-8 document without entity declarations; with
-  ///   the line, where there is one.
-  static func parse(_ bytes: [UInt8]) throws(ModelReadingError) -> XMLNode {
-    guard bytes.count <= Limit.requestByteCount else {
-      throw ModelReadingError("The file has \(bytes.count) bytes; a model file has at most \(Limit.requestByteCount).")
-    }
-    guard !bytes.isEmpty else { throw ModelReadingError("The file is empty.") }
+  /// - Parameter bytes: at most 2 GB.
+  /// - Throws: for anything but one well-formed UTF-8 document without entity declarations; with the line, where there
+  ///   is one.
+  public static func parse(_ bytes: [UInt8]) throws(XMLError) -> XMLNode {
+    guard !bytes.isEmpty else { throw XMLError("The file is empty.") }
     // Another encoding would get past the check for entities below; Xcode writes UTF-8.
     guard String(validating: bytes, as: UTF8.self) != nil, !bytes.contains(0) else {
-      throw ModelReadingError("The file is not UTF-8 text.")
+      throw XMLError("The file is not UTF-8 text.")
     }
     guard declaresUTF8(bytes) else {
-      throw ModelReadingError("The file declares another encoding than UTF-8.", line: 1)
+      throw XMLError("The file declares another encoding than UTF-8.", line: 1)
     }
-    // No model declares entities, and the parser must not expand any.
+    // No file of ours declares entities, and the parser must not expand any.
     if let place = bytes.firstRange(of: Array("<!ENTITY".utf8)) {
-      throw ModelReadingError(
+      throw XMLError(
         "Entity declarations are not accepted.", line: bytes[..<place.lowerBound].count { $0 == UInt8(ascii: "\n") } + 1
       )
     }
@@ -44,7 +54,7 @@ enum XMLTree {
     if let problem = builder.problem { throw problem }
     guard outcome.is_well_formed != 0, let root = builder.root else {
       let explanation = explain(outcome.code, hasRoot: builder.root != nil)
-      throw ModelReadingError("The file is not well-formed XML (\(explanation)).", line: max(Int(outcome.line), 1))
+      throw XMLError("The file is not well-formed XML (\(explanation)).", line: max(Int(outcome.line), 1))
     }
     return root
   }
@@ -79,7 +89,7 @@ enum XMLTree {
 /// Builds the tree from the parser's events.
 private final class TreeBuilder {
   private(set) var root: XMLNode?
-  private(set) var problem: ModelReadingError?
+  private(set) var problem: XMLError?
   private var open: [XMLNode] = []
 
   func read(_ bytes: [UInt8]) -> cxml_outcome {
@@ -115,7 +125,7 @@ private final class TreeBuilder {
   /// - Returns: false stops the parser.
   private func began(_ name: String, _ attributes: UnsafeBufferPointer<cxml_attribute>, line: Int) -> Bool {
     guard open.count < XMLTree.depthLimit else {
-      problem = ModelReadingError("Elements are nested more than \(XMLTree.depthLimit) deep.", line: line)
+      problem = XMLError("Elements are nested more than \(XMLTree.depthLimit) deep.", line: line)
       return false
     }
     let values = attributes.map { (Self.name($0.prefix, $0.name), Self.text($0.value, $0.value_byte_count)) }

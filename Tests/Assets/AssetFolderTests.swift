@@ -4,7 +4,7 @@ import Foundation
 import Records
 import Testing
 
-struct AssetStoreTests {
+struct AssetFolderTests {
   static let hour: Int64 = 3600
 
   /// The names in a folder; empty for a missing folder.
@@ -14,16 +14,16 @@ struct AssetStoreTests {
 
   @Test func `content waits in the spool under its hash, and a shard gets a link of its own`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path + "/made/on/demand")
+    let assets = AssetFolder(directory: folder.path + "/made/on/demand")
     for content in [[], [1], Array(repeating: UInt8(7), count: 3_000_000)] as [[UInt8]] {
       let asset = try assets.put(content, until: 7 * Self.hour)
       #expect(asset == Asset(hash: SHA256.hash(content), byteCount: Int64(content.count)))
       let name = Hex.encode(asset.hash)
       #expect(Self.names(assets.directory + "/uploads/7").contains(name))
-      #expect(try assets.canAdopt(asset, into: 3))
+      #expect(try assets.finds(asset, into: 3))
       let path = "\(assets.directory)/shard-3/\(name.prefix(2))/\(name.dropFirst(2))"
       #expect(!FileManager.default.fileExists(atPath: path))
-      for _ in 0..<2 { #expect(try assets.adopt(asset, into: 3) == (path as NSString).deletingLastPathComponent) }
+      for _ in 0..<2 { #expect(try assets.take(asset, into: 3) == (path as NSString).deletingLastPathComponent) }
       #expect(assets.path(of: asset, shard: 3) == path)
       #expect(try assets.read(asset, shard: 3) == content)
     }
@@ -32,19 +32,19 @@ struct AssetStoreTests {
 
   @Test func `content that was never uploaded is not adopted`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put([1, 2, 3], until: 0)
     for wrong in [
       Asset(hash: SHA256.hash([9]), byteCount: 3), Asset(hash: asset.hash, byteCount: 4), Asset(hash: [], byteCount: 3),
     ] {
-      #expect(try assets.adopt(wrong, into: 0) == nil)
-      #expect(try !assets.canAdopt(wrong, into: 0))
+      #expect(try assets.take(wrong, into: 0) == nil)
+      #expect(try !assets.finds(wrong, into: 0))
     }
   }
 
   @Test func `the same content put again, at once and by many, is one file`() async throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let content = Array(repeating: UInt8(3), count: 100_000)
     let found = try await withThrowingTaskGroup(of: Asset.self) { group in
       for _ in 0..<16 { group.addTask { try assets.put(content, until: 1) } }
@@ -56,29 +56,29 @@ struct AssetStoreTests {
 
   @Test func `the spool is swept by the hour, with a margin, and a shard's link outlives it`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let old = try assets.put([1], until: 10 * Self.hour + 5)
     let used = try assets.put([2], until: 10 * Self.hour + 3599)
     let young = try assets.put([3], until: 11 * Self.hour)
     // As after a crash in the middle of an upload.
     #expect(FileManager.default.createFile(atPath: folder.path + "/uploads/10/abc.part", contents: Data([1])))
-    _ = try assets.adopt(used, into: 0)
+    _ = try assets.take(used, into: 0)
     #expect(try assets.sweepSpool(now: 12 * Self.hour - 1) == 0)
     #expect(try assets.sweepSpool(now: 12 * Self.hour) == 3)
     #expect(Self.names(folder.path + "/uploads") == ["11"])
-    #expect(try !assets.canAdopt(old, into: 0))
-    #expect(try assets.canAdopt(young, into: 0))
+    #expect(try !assets.finds(old, into: 0))
+    #expect(try assets.finds(young, into: 0))
     #expect(try assets.read(used, shard: 0) == [2])
     // A second upload of the same content brings it back.
     _ = try assets.put([1], until: 12 * Self.hour)
-    #expect(try assets.canAdopt(old, into: 0))
+    #expect(try assets.finds(old, into: 0))
   }
 
   @Test func `names that are not ours are left alone`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put([1], until: 0)
-    _ = try assets.adopt(asset, into: 2)
+    _ = try assets.take(asset, into: 2)
     let place = Int(asset.hash[0])
     try FileManager.default.createDirectory(
       atPath: folder.path + "/uploads/lost+found", withIntermediateDirectories: true)
@@ -93,18 +93,18 @@ struct AssetStoreTests {
 
   @Test func `removed files are gone, and removing them again is no failure`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put([1], until: 0)
-    _ = try assets.adopt(asset, into: 0)
-    _ = try assets.adopt(asset, into: 1)
-    for _ in 0..<2 { try assets.remove([asset.hash, SHA256.hash([8])], from: 0) }
+    _ = try assets.take(asset, into: 0)
+    _ = try assets.take(asset, into: 1)
+    for _ in 0..<2 { try assets.remove([asset.hash, SHA256.hash([8])], from: 0, announcedAt: nil) }
     #expect(!FileManager.default.fileExists(atPath: assets.path(of: asset, shard: 0)))
     #expect(try assets.read(asset, shard: 1) == [1])
   }
 
   @Test func `a folder that somebody else has just made is made durable by whoever relies on it`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put([1], until: 0)
     // As another process leaves folders: made, but not synced yet.
     let (uploads, shard) = ("\(folder.path)/uploads/7", Folder.parent(of: assets.path(of: asset, shard: 3)))
@@ -114,27 +114,27 @@ struct AssetStoreTests {
     for path in [uploads, shard] { #expect(!Folder.isDurable(path)) }
     _ = try assets.put([2], until: 7 * Self.hour)
     #expect(Folder.isDurable(uploads))
-    #expect(try assets.adopt(asset, into: 3) == shard)
+    #expect(try assets.take(asset, into: 3) == shard)
     #expect(Folder.isDurable(shard))
   }
 
   @Test func `a shard offers its content to others`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put([1], until: 0)
-    _ = try assets.adopt(asset, into: 0)
+    _ = try assets.take(asset, into: 0)
     _ = try assets.sweepSpool(now: 9 * Self.hour)
-    #expect(try !assets.canAdopt(asset, into: 1))
+    #expect(try !assets.finds(asset, into: 1))
     for _ in 0..<2 { #expect(try assets.offer([asset], of: 0, until: 20 * Self.hour) == [asset]) }
-    #expect(try assets.canAdopt(asset, into: 1))
+    #expect(try assets.finds(asset, into: 1))
     #expect(try assets.offer([asset], of: 7, until: 20 * Self.hour).isEmpty)
   }
 
   @Test func `a missing file is an I/O error, an altered or shortened one is corrupt`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put(Array(repeating: 1, count: 10_000), until: 0)
-    _ = try assets.adopt(asset, into: 0)
+    _ = try assets.take(asset, into: 0)
     for wrong in [
       Asset(hash: SHA256.hash([9]), byteCount: 1), Asset(hash: [], byteCount: 0),
       Asset(hash: Array("../../etc".utf8), byteCount: 4),
@@ -156,7 +156,7 @@ struct AssetStoreTests {
   @Test func `a folder that can't be written is an I/O error and leaves nothing`() throws {
     let folder = try TemporaryFolder()
     #expect(FileManager.default.createFile(atPath: folder.path + "/file", contents: nil))
-    let assets = AssetStore(directory: folder.path + "/file/assets")
+    let assets = AssetFolder(directory: folder.path + "/file/assets")
     #expect(throws: AssetError.self) { try assets.put([1], until: 0) }
   }
 }

@@ -1,0 +1,174 @@
+// Reads stored bytes as plain content, and opens sealed ones chunk by chunk on the way.
+
+import CLinux
+import Crypto
+import Glibc
+import Records
+
+/// The stored bytes of one content, sealed or not. Calls block; any thread may make them.
+package protocol AssetBytes: Sendable {
+  /// Names the place in errors.
+  var name: String { get }
+  var byteCount: Int64 { get }
+  /// False when reading takes longer than from a file.
+  var areLocal: Bool { get }
+  /// The URL by which clients may fetch the bytes for a short time; nil when they can't.
+  var address: String? { get }
+  /// Reads exactly `count` bytes.
+  /// - Throws: `corrupt` when there are fewer; `io`, `unavailable`.
+  func read(at offset: Int64, count: Int) throws(AssetError) -> [UInt8]
+}
+
+/// An asset's content, open for reading. Calls block; any thread may make them.
+public final class AssetContent: Sendable {
+  private let bytes: any AssetBytes
+  private let hash: [UInt8]
+  private let keys: KeyRing
+  /// nil when the bytes are the content itself.
+  private let sealed: SealedFile?
+  /// The length of the content.
+  public let byteCount: Int64
+  public var isSealed: Bool { sealed != nil }
+  /// False when reading takes longer than from a file, so that a server must not wait for it on its own threads.
+  public var isLocal: Bool { bytes.areLocal }
+
+  /// The URL by which clients may fetch the content for a short time, without this process; nil when they can't, as
+  /// they can't open sealed bytes.
+  public var address: String? { isSealed ? nil : bytes.address }
+
+  /// - Throws: `missingKey` when `keys` lacks the key that sealed the bytes; `corrupt` for an impossible length; `io`.
+  init(_ bytes: any AssetBytes, hash: [UInt8], keys: KeyRing) throws(AssetError) {
+    self.bytes = bytes
+    self.hash = hash
+    self.keys = keys
+    let length = bytes.byteCount
+    let head =
+      length >= SealedFile.headByteCount ? try bytes.read(at: 0, count: SealedFile.headByteCount) : []
+    do throws(SealingError) {
+      sealed = try SealedFile(head: head, keys: keys)
+    } catch {
+      guard case .missingKey(let id) = error else { throw .io("\(bytes.name): \(error)") }
+      throw .missingKey(
+        "\(bytes.name) is sealed with the encryption key \(id), which is not in the key file (--encryption-key)")
+    }
+    guard let content = sealed == nil ? length : SealedFile.contentByteCount(ofFile: length) else {
+      throw .corrupt("\(bytes.name) has \(length) bytes, but no sealed file has that length; restore it from a backup")
+    }
+    byteCount = content
+  }
+
+  /// Reads from `offset` of the content.
+  /// - Parameter limit: the most bytes to return.
+  /// - Returns: at least one byte before the end of the content; of a sealed file, at most the rest of one chunk.
+  /// - Throws: `corrupt`, `io`.
+  public func read(at offset: Int64, limit: Int) throws(AssetError) -> [UInt8] {
+    let count = Int(min(Int64(limit), max(byteCount - offset, 0)))
+    guard let sealed else { return try bytes.read(at: offset, count: count) }
+    guard count > 0 else { return [] }
+    let index = offset / Int64(SealedFile.chunkContentByteCount)
+    let content = try chunk(index, of: sealed)
+    let start = Int(offset % Int64(SealedFile.chunkContentByteCount))
+    return Array(content[start..<min(start + count, content.count)])
+  }
+
+  /// Reads the whole content.
+  /// - Throws: `corrupt`, `io`.
+  public func readAll() throws(AssetError) -> [UInt8] {
+    guard let sealed else { return try bytes.read(at: 0, count: Int(byteCount)) }
+    var content: [UInt8] = []
+    content.reserveCapacity(Int(byteCount))
+    var index: Int64 = 0
+    // Even an empty content has one chunk, which authenticates it.
+    repeat {
+      content += try chunk(index, of: sealed)
+      index += 1
+    } while Int64(content.count) < byteCount
+    return content
+  }
+
+  /// Reads the whole content and compares it with the asset.
+  /// - Throws: `corrupt`, `io`.
+  func readAll(of asset: Asset) throws(AssetError) -> [UInt8] {
+    guard byteCount == asset.byteCount else {
+      throw .corrupt(
+        "\(bytes.name) has \(byteCount) bytes of content instead of \(asset.byteCount); restore it from a backup")
+    }
+    let content = try readAll()
+    guard SHA256.hash(content) == asset.hash else { throw differs }
+    return content
+  }
+
+  private var differs: AssetError {
+    .corrupt("\(bytes.name) does not match the hash in its name; restore it from a backup")
+  }
+
+  /// Compares the hash of the content with its name.
+  /// - Throws: `corrupt` when they differ; `io`.
+  public func compareWithName() throws(AssetError) {
+    let hash = SHA256.Stream()
+    var offset: Int64 = 0
+    while offset < byteCount {
+      let piece = try read(at: offset, limit: Self.comparedByteCount)
+      piece.withUnsafeBytes { hash.update($0) }
+      offset += Int64(piece.count)
+    }
+    guard hash.finish() == self.hash else { throw differs }
+  }
+
+  private static let comparedByteCount = 1 << 20
+
+  private func chunk(_ index: Int64, of sealed: SealedFile) throws(AssetError) -> [UInt8] {
+    let place = SealedFile.place(ofChunk: index, contentByteCount: byteCount)
+    let chunk = try bytes.read(at: place.offset, count: place.byteCount)
+    do {
+      return try sealed.open(chunk: chunk, index: index, contentByteCount: byteCount)
+    } catch {
+      throw .corrupt("\(bytes.name) is damaged; restore it from a backup")
+    }
+  }
+}
+
+/// The bytes of an open file.
+final class FileBytes: AssetBytes {
+  let name: String
+  let byteCount: Int64
+  var areLocal: Bool { true }
+  var address: String? { nil }
+  private let descriptor: Int32
+
+  /// - Returns: nil when the path names no regular file.
+  init?(path: String) throws(AssetError) {
+    let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+    guard descriptor >= 0 else {
+      if errno == ENOENT { return nil }
+      throw Folder.failure("open asset", path)
+    }
+    self.descriptor = descriptor
+    name = path
+    var status = stat()
+    let isKnown = fstat(descriptor, &status) == 0
+    byteCount = Int64(status.st_size)
+    guard isKnown else { throw Folder.failure("look at asset", path) }
+    guard status.st_mode & S_IFMT == S_IFREG else { return nil }
+  }
+
+  deinit { _ = close(descriptor) }
+
+  func read(at offset: Int64, count: Int) throws(AssetError) -> [UInt8] {
+    var failure: AssetError?
+    let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+      while filled < count {
+        let length = pread(
+          descriptor, buffer.baseAddress?.advanced(by: filled), count - filled, off_t(offset) + off_t(filled))
+        if length < 0 && errno == EINTR { continue }
+        if length <= 0 {
+          failure = length == 0 ? .corrupt("\(name) became shorter") : Folder.failure("read asset", name)
+          return
+        }
+        filled += length
+      }
+    }
+    if let failure { throw failure }
+    return bytes
+  }
+}

@@ -1,0 +1,215 @@
+// Asset contents in an S3 bucket, with the names that they have in a folder.
+
+public import Crypto
+public import Records
+public import S3
+import Synchronization
+
+/// Objects named by the SHA-256 of their content, below `uploads/<hour>/` and `shard-<n>/`, as in `AssetFolder`. So an
+/// operator moves contents between the two by copying.
+///
+/// A shard adopts content by a copy within the bucket, which `prepare` makes before the commit. The commit itself asks
+/// the bucket for nothing.
+public final class AssetBucket: AssetStore {
+  private struct Place: Hashable {
+    let shard: Int
+    let hash: [UInt8]
+  }
+
+  private struct Known {
+    let isPresent: Bool
+    /// Seconds since 1970.
+    let until: Int64
+  }
+
+  private struct Search {
+    var callCount = 0
+    /// True when a removal began or ended meanwhile: what was found may be gone.
+    var isOutdated = false
+  }
+
+  private struct State {
+    /// What `prepare` has found out, until a commit has used it.
+    var known: [Place: Known] = [:]
+    /// Contents whose removal is announced or under way, and the end of that if it never comes: seconds since 1970.
+    var leaving: [Place: Int64] = [:]
+    /// Contents whose removal has no answer, and the end of the time in which it may be carried out.
+    var doubtful: [Place: Int64] = [:]
+    /// Contents that calls of `prepare` look for now.
+    var sought: [Place: Search] = [:]
+  }
+
+  public let keys: KeyRing
+  let connection: BucketConnection
+  private let state = Mutex(State())
+
+  private static let knownSeconds: Int64 = 5
+  private static let knownLimit = 10_000
+  /// The time after which a preparation asks for no further content.
+  private static let preparationSeconds: Int64 = 30
+  /// The server refuses a removal that comes later than `S3Request.lifetime`, and has the same time once more to end
+  /// one that it has begun.
+  private static let doubtfulSeconds = 2 * S3Request.lifetime
+  /// A list answers more assets than this by one request; fewer are asked for one by one.
+  private static let askedCount = 4
+
+  /// - Parameters:
+  ///   - clock: seconds since 1970.
+  ///   - observe: called with each attempt, on any thread.
+  public init(
+    _ signer: S3Signer, keys: KeyRing = KeyRing(), clock: @escaping @Sendable () -> Int64,
+    observe: @escaping @Sendable (BucketEvent) -> Void = { _ in }
+  ) {
+    self.keys = keys
+    connection = BucketConnection(signer, clock: clock, observe: observe)
+  }
+
+  var location: S3Location { connection.signer.location }
+
+  // MARK: Keys
+
+  func key(of hash: [UInt8], shard: Int) -> String {
+    location.prefix + Asset(hash: hash, byteCount: 0).relativePath(inShard: shard)
+  }
+  func folder(ofShard shard: Int) -> String { location.prefix + Asset.folder(ofShard: shard) + "/" }
+  var spoolFolder: String { location.prefix + "uploads/" }
+  func spoolKey(_ hour: Int64, _ name: String) -> String { location.prefix + SpoolHour.name(hour, name) }
+
+  // MARK: A shard's contents
+
+  /// Asks for one content after the other, and gives up after a while: the next attempt finds what was copied.
+  public func prepare(_ assets: Set<Asset>, for shard: Int) throws(AssetError) {
+    let deadline = connection.now + Self.preparationSeconds
+    var hours: [Int64]?
+    for asset in assets.sorted(by: { $0.hash.lexicographicallyPrecedes($1.hash) }) {
+      if connection.now >= deadline { throw .unavailable("\(location): copies for shard \(shard) take too long") }
+      let place = Place(shard: shard, hash: asset.hash)
+      state.withLock { $0.sought[place, default: Search()].callCount += 1 }
+      let found = Result { () throws(AssetError) in try take(asset, into: shard, &hours) }
+      end(search: place, found)
+      _ = try found.get()
+    }
+  }
+
+  private func end(search place: Place, _ found: Result<Bool, AssetError>) {
+    let until = connection.now + Self.knownSeconds
+    state.withLock { state in
+      guard var search = state.sought[place] else { return }
+      search.callCount -= 1
+      state.sought[place] = search.callCount > 0 ? search : nil
+      guard case .success(let isPresent) = found, !search.isOutdated else { return }
+      if state.known.count >= Self.knownLimit { state.known = [:] }
+      state.known[place] = Known(isPresent: isPresent, until: until)
+    }
+  }
+
+  /// Uses what is known once: a later commit asks the bucket again.
+  public func adopt(_ asset: Asset, into shard: Int) -> Adoption {
+    let place = Place(shard: shard, hash: asset.hash)
+    guard let known = state.withLock({ $0.known.removeValue(forKey: place) }), known.until > connection.now else {
+      return .unprepared
+    }
+    return known.isPresent ? .done(place: Asset.folder(ofShard: shard)) : .missing
+  }
+
+  /// Does nothing: what a bucket has answered is durable.
+  public func sync(_ place: String) {}
+
+  public func canAdopt(_ asset: Asset, into shard: Int) -> Bool? {
+    let known = state.withLock { $0.known[Place(shard: shard, hash: asset.hash)] }
+    return known.flatMap { $0.until > connection.now ? $0.isPresent : nil }
+  }
+
+  /// Copies content from the spool unless the shard has it.
+  /// - Returns: false when neither has it.
+  private func take(_ asset: Asset, into shard: Int, _ hours: inout [Int64]?) throws(AssetError) -> Bool {
+    let place = Place(shard: shard, hash: asset.hash)
+    let now = connection.now
+    let isDoubtful = state.withLock { state in
+      state.leaving = state.leaving.filter { $0.value > now }
+      state.doubtful = state.doubtful.filter { $0.value > now }
+      return state.leaving[place] != nil || state.doubtful[place] != nil
+    }
+    let target = key(of: asset.hash, shard: shard)
+    if isDoubtful { throw .unavailable("\(location): the removal of \(target) was not answered yet") }
+    let present = try form(of: target, asset)
+    if present == .sealed || present == .plain && !keys.canSeal { return true }
+    let source = try spooled(asset, &hours) { $0 == .sealed || present == nil }
+    guard let source, try copy(source, to: target) else { return present != nil }
+    return true
+  }
+
+  public func present(_ assets: [Asset], in shard: Int) throws(AssetError) -> Set<Asset> {
+    var present: Set<Asset> = []
+    guard assets.count > Self.askedCount, let first = assets.first, let last = assets.last else {
+      for asset in assets where try form(of: key(of: asset.hash, shard: shard), asset) != nil {
+        present.insert(asset)
+      }
+      return present
+    }
+    var lengths: [String: Int64] = [:]
+    let end = key(of: last.hash, shard: shard)
+    // The list begins behind this key, which no object has.
+    try list(folder(ofShard: shard), after: String(key(of: first.hash, shard: shard).dropLast())) { objects in
+      for object in objects { lengths[object.key] = object.byteCount }
+      return objects.last.map { $0.key < end } ?? false
+    }
+    for asset in assets where form(ofLength: lengths[key(of: asset.hash, shard: shard)], asset) != nil {
+      present.insert(asset)
+    }
+    return present
+  }
+
+  public func offer(_ assets: [Asset], of shard: Int, until expiry: Int64) throws(AssetError) -> Set<Asset> {
+    var offered: Set<Asset> = []
+    for asset in assets {
+      let target = spoolKey(SpoolHour.hour(of: expiry), Hex.encode(asset.hash))
+      if try copy(key(of: asset.hash, shard: shard), to: target) { offered.insert(asset) }
+    }
+    return offered
+  }
+
+  public var removalTime: Duration { .seconds(Self.doubtfulSeconds) }
+
+  public func announceRemoval(of hashes: [[UInt8]], from shard: Int) -> Int64? {
+    let time = connection.now
+    changeRemovals(of: hashes, from: shard) { $0.leaving[$1] = time + Self.doubtfulSeconds }
+    return time
+  }
+
+  public func remove(_ hashes: [[UInt8]], from shard: Int, announcedAt time: Int64?) throws(AssetError) {
+    let (now, time) = (connection.now, time ?? connection.now)
+    let end = time + Self.doubtfulSeconds
+    // The success of this removal would hide that an earlier one may still be carried out.
+    let isDoubtful = state.withLock { state in
+      hashes.contains { state.doubtful[Place(shard: shard, hash: $0)].map { $0 > now } ?? false }
+    }
+    changeRemovals(of: hashes, from: shard) { $0.leaving[$1] = end }
+    defer { changeRemovals(of: hashes, from: shard) { $0.leaving[$1] = nil } }
+    if isDoubtful { throw .unavailable("\(location): a removal from shard \(shard) was not answered yet") }
+    guard now < time + S3Request.lifetime else {
+      throw .unavailable("\(location): a removal from shard \(shard) comes too late")
+    }
+    do throws(AssetError) {
+      // One attempt: a repetition could come too late, after a commit has adopted the content again.
+      try delete(hashes.map { key(of: $0, shard: shard) }, .once, decidedAt: time)
+    } catch {
+      changeRemovals(of: hashes, from: shard) { $0.doubtful[$1] = end }
+      throw error
+    }
+  }
+
+  private func changeRemovals(of hashes: [[UInt8]], from shard: Int, _ change: (inout State, Place) -> Void) {
+    state.withLock { state in
+      for hash in hashes {
+        let place = Place(shard: shard, hash: hash)
+        state.sought[place]?.isOutdated = true
+        state.known[place] = nil
+        change(&state, place)
+      }
+    }
+  }
+
+  public var keepsFiles: Bool { false }
+  public func file(of asset: Asset, shard: Int) -> String? { nil }
+}
