@@ -5,13 +5,15 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import statistics
-import subprocess
 import sys
 import time
 import urllib.request
 import uuid
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "Clients"))
+from http2_front import http2_front  # noqa: E402
 
 ENVIRONMENT = "development"
 TOPIC = "org.example.load"
@@ -146,19 +148,11 @@ class World:
 async def vendor(certificates):
     """The address of a service that speaks HTTP/2."""
     server = await asyncio.get_running_loop().create_server(Vendor, "127.0.0.1", 0, backlog=1024)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    proxy = subprocess.Popen(
-        ["/usr/sbin/nghttpx", "--conf=/dev/null", f"--frontend=127.0.0.1,{port}",
-         f"--backend=127.0.0.1,{server.sockets[0].getsockname()[1]}", "--workers=1", "--log-level=ERROR",
-         "--frontend-http2-max-concurrent-streams=1000", f"{certificates}/key.pem", f"{certificates}/chain.pem"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    port = server.sockets[0].getsockname()[1]
     try:
-        yield f"https://127.0.0.1:{port}"
+        with http2_front(port, certificates, "--frontend-http2-max-concurrent-streams=1000") as address:
+            yield address
     finally:
-        proxy.terminate()
-        proxy.wait()
         server.close()
 
 
