@@ -27,8 +27,8 @@ extension Route.Target {
       .user
     case .operatorCall, .operatorZone, .operatorUnshare, .operatorRecord, .operatorStore, .live, .livePings:
       .operatorToken
-    case .assetUpload, .asset, .signIn, .beginIdentity, .finishIdentity, .sharePage, .consoleSession, .welcome,
-      .openAPI:
+    case .assetUpload, .asset, .signIn, .account, .beginLink, .beginIdentity, .finishIdentity, .sharePage,
+      .consoleSession, .welcome, .openAPI:
       .nothing
     }
   }
@@ -36,7 +36,7 @@ extension Route.Target {
   /// True if people read the answer in a browser.
   var isPage: Bool {
     switch self {
-    case .signIn, .beginIdentity, .finishIdentity, .sharePage: true
+    case .signIn, .account, .beginLink, .beginIdentity, .finishIdentity, .sharePage: true
     default: false
     }
   }

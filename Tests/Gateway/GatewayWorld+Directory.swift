@@ -41,6 +41,16 @@ extension GatewayWorld {
     }
   }
 
+  static func serveAccounts(in share: inout BusHandlers, _ relay: Relay) {
+    share.on(UseAccount.self) { message, _, _ in
+      Answer(
+        relay.world.record.withLock { record in
+          record.accountUses.append(message)
+          return UseAccount.Reply(account: record.account, refusal: record.accountRefusal)
+        })
+    }
+  }
+
   static func servePushes(in share: inout BusHandlers, _ relay: Relay) {
     share.on(RegisterForPush.self) { message, _, _ in
       let isServed = relay.world.record.withLock { record in

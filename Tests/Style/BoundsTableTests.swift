@@ -60,6 +60,7 @@ private struct BoundsTable {
     ("figures and log lines", "Shared/ServiceKit/RecentLog.swift", "lineLimit"),
     ("sessions of the console", "Services/ShareService/Directory/Directory+Staff.swift", "sessionsPerUser"),
     ("sign-ins in the audit", "Services/ShareService/Directory/Directory+SignIns.swift", "signInSweepCount"),
+    ("identities of a user", "Services/ShareService/Directory/Directory+Account.swift", "identitiesPerUser"),
   ]
 
   /// As the document spells a number: 4096, 20 000.
