@@ -33,6 +33,15 @@ extension ShareService {
       }
       return Answer(reply)
     }
+    handlers.on(BeginDeviceSignIn.self) { message, _, _ in
+      Answer(try await Self.answering(log) { try await directory.begin(message) })
+    }
+    handlers.on(LookUpDeviceSignIn.self) { [signIns] message, _, _ in
+      Answer(try await Self.answering(log) { try await signIns.lookUp(message) })
+    }
+    handlers.on(PollDeviceSignIn.self) { [signIns] message, _, _ in
+      Answer(try await Self.answering(log) { try await signIns.poll(message) })
+    }
     handlers.on(NoteRefusedSignIn.self) { [signIns] message, _, _ in
       try await Self.answering(log) {
         try await signIns.note(

@@ -3,14 +3,34 @@
 /// Ties a provider's answer to the browser that asked. Nobody stores it; the installation's key signs it.
 public struct IdentityAttempt: Hashable, Sendable {
   /// The use of the provider's answer.
-  public enum Purpose: String, Sendable {
+  public enum Purpose: Hashable, Sendable {
     /// A session of an app: of half an hour, or of two weeks.
-    case app = "0"
-    case keptApp = "1"
-    /// A sign-in to the account page.
-    case account
+    case app, keptApp
+    /// A sign-in to the account page, for a device that waits with a code, or for none.
+    case account(deviceCode: String?)
     /// One more way to sign in, for a user who is on the account page.
     case link
+
+    fileprivate var text: String {
+      switch self {
+      case .app: "0"
+      case .keptApp: "1"
+      case .account(let code): "account \(code ?? "")"
+      case .link: "link"
+      }
+    }
+
+    fileprivate init?(text: String) {
+      switch text {
+      case "0": self = .app
+      case "1": self = .keptApp
+      case "link": self = .link
+      default:
+        guard text.hasPrefix("account ") else { return nil }
+        let code = text.dropFirst("account ".count)
+        self = .account(deviceCode: code.isEmpty ? nil : String(code))
+      }
+    }
   }
 
   /// The provider's name.
@@ -44,14 +64,14 @@ public struct IdentityAttempt: Hashable, Sendable {
   /// - Parameter key: the installation's signing key.
   public func text(signedWith key: [UInt8]) -> String {
     SignedText.make(
-      of: [provider, origin, state, nonce, verifier, purpose.rawValue, String(expiry)], for: Self.signedPurpose,
+      of: [provider, origin, state, nonce, verifier, purpose.text, String(expiry)], for: Self.signedPurpose,
       signedWith: key)
   }
 
   /// nil unless `text(signedWith:)` made the text with this key, and it has not expired.
   public init?(text: String, verifiedWith key: [UInt8], now: Int64) {
     guard let parts = SignedText.parts(of: text, for: Self.signedPurpose, verifiedWith: key), parts.count == 7,
-      let purpose = Purpose(rawValue: parts[5]), let expiry = Int64(parts[6]), now < expiry
+      let purpose = Purpose(text: parts[5]), let expiry = Int64(parts[6]), now < expiry
     else { return nil }
     self.init(
       provider: parts[0], origin: parts[1], state: parts[2], nonce: parts[3], verifier: parts[4], purpose: purpose,

@@ -16,7 +16,7 @@ private let container = GatewayWorld.container
 
 extension IdentityWorld {
   /// A world whose directory knows an account with two sessions, a password and an identity.
-  fileprivate static func withAccount() async throws -> IdentityWorld {
+  static func withAccount() async throws -> IdentityWorld {
     let world = try await IdentityWorld()
     let container = try #require(ContainerID(rawValue: container))
     func session(_ name: String, isOwn: Bool) -> UseAccount.Session {
@@ -34,7 +34,7 @@ extension IdentityWorld {
   }
 
   /// The cookie of a browser that is signed in to the account page.
-  fileprivate func accountCookie() async throws -> (String, String) {
+  func accountCookie() async throws -> (String, String) {
     let entered = await gateway.respond(
       .post, "/account", query: [("state", try state())], headers: fromPage, body: "name=alice&password=right")
     #expect(entered.status == 303 && entered.header("Location") == "/account")
@@ -47,7 +47,7 @@ extension IdentityWorld {
     await gateway.respond(.post, "/account", headers: headers, body: form)
   }
 
-  fileprivate var acts: [UseAccount.Act] { gateway.record.withLock { $0.accountUses.map(\.act) } }
+  var acts: [UseAccount.Act] { gateway.record.withLock { $0.accountUses.map(\.act) } }
 }
 
 @Suite struct AccountPageTests {

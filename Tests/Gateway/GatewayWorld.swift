@@ -64,6 +64,8 @@ final class GatewayWorld: Sendable {
     var identitySignIns: [SignInByIdentity] = []
     var refusedSignIns: [NoteRefusedSignIn] = []
     var accountUses: [UseAccount] = []
+    var deviceBeginnings: [BeginDeviceSignIn] = []
+    var devicePoll = PollDeviceSignIn.Reply.pending
     /// nil: the page's sign-in counts no more.
     var account: UseAccount.Account?
     var accountRefusal: UseAccount.Refusal?
@@ -179,6 +181,7 @@ final class GatewayWorld: Sendable {
     Self.serveIdentities(in: &share, relay)
     Self.serveSignInAudit(in: &share, relay)
     Self.serveAccounts(in: &share, relay)
+    Self.serveDevices(in: &share, relay)
     Self.servePushes(in: &share, relay)
     share.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.signingKey)) }
     share.on(OperatorRequest.self) { message, body, _ in

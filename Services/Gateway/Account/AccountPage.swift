@@ -6,6 +6,8 @@ import ServiceBus
 import WebServices
 
 enum AccountPage {
+  static let path = "/account"
+
   /// The act that a form asks for; nil for a form that is not the page's.
   static func act(_ fields: FormBody) -> UseAccount.Act? {
     switch (fields["act"], fields["name"]) {
@@ -16,13 +18,13 @@ enum AccountPage {
     }
   }
 
-  /// Leads to the account after the sign-in.
+  /// Leads to the account after the sign-in, or to the device that the person is about to sign in.
   /// - Parameter cookie: the value of the `Set-Cookie` header.
-  static func entered(cookie: String) -> HTTPResponse {
+  static func entered(_ deviceCode: UserCode?, cookie: String) -> HTTPResponse {
     HTTPResponse(
       status: 303,
       headers: [
-        ("Location", SignInPage.Destination.account.path), ("Cache-Control", "no-store"), ("Set-Cookie", cookie),
+        ("Location", deviceCode.map(DevicePage.address) ?? path), ("Cache-Control", "no-store"), ("Set-Cookie", cookie),
       ])
   }
 
@@ -84,7 +86,7 @@ enum AccountPage {
   private static func form(_ act: String, _ name: String?, _ button: String, label: String? = nil) -> String {
     let field = name.map { "<input type=\"hidden\" name=\"name\" value=\"\(Page.escaped($0))\">" } ?? ""
     return """
-      <form method="post" action="\(SignInPage.Destination.account.path)"><input type="hidden" name="act" \
+      <form method="post" action="\(path)"><input type="hidden" name="act" \
       value="\(act)">\(field)<button type="submit"\(label.map { " aria-label=\"\($0)\"" } ?? "")>\(button)</button>\
       </form>
       """
@@ -94,7 +96,7 @@ enum AccountPage {
     guard !providers.isEmpty else { return "" }
     let links = providers.map { provider in
       """
-      <a class="provider" href="\(SignInPage.Destination.account.path)/link/\(Page.escaped(provider.name))">Add \
+      <a class="provider" href="\(path)/link/\(Page.escaped(provider.name))">Add \
       \(Page.escaped(provider.displayName))</a>
       """
     }

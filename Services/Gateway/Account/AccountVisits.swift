@@ -15,7 +15,10 @@ extension Gateway {
   /// `GET` shows the account, or the form to sign in to it; `POST` handles a form of either.
   func account(_ request: HTTPRequest) async throws(RecordError) -> HTTPResponse {
     let key = try await secrets.signingKey()
-    guard let visit = signedCookie(for: .account, request, key) else { return try await signIn(request, to: .account) }
+    guard let visit = signedCookie(for: .account, request, key) else {
+      let code = request.query("code").flatMap { UserCode($0) }
+      return try await signIn(request, to: .account(deviceCode: code))
+    }
     if let problem = throttling(request) { return SignInPage.ended(problem) }
     guard request.method == .post else { return await use(.look, visit, request) }
     guard isOwn(request) else { return SignInPage.ended(.foreignForm) }
@@ -46,10 +49,7 @@ extension Gateway {
   ) async -> HTTPResponse {
     let reply: UseAccount.Reply
     do throws(RecordError) {
-      reply = try await share.call(
-        UseAccount(
-          container: visit.container, environment: visit.environment, userRecordName: visit.userRecordName,
-          grant: visit.grant, act: act))
+      reply = try await use(act, visit)
     } catch {
       // Dropped because the visitor can only try again, whatever the reason; the bus counts failed calls.
       return SignInPage.ended(.away)
@@ -60,5 +60,11 @@ extension Gateway {
     return AccountPage.page(
       account, of: visit, providers: await providers(of: visit.container), now: wallClock.now,
       problem: reply.refusal.map { .unchanged($0) } ?? problem)
+  }
+  func use(_ act: UseAccount.Act, _ visit: KeptSignIn) async throws(RecordError) -> UseAccount.Reply {
+    try await share.call(
+      UseAccount(
+        container: visit.container, environment: visit.environment, userRecordName: visit.userRecordName,
+        grant: visit.grant, act: act))
   }
 }

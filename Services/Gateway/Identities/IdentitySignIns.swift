@@ -20,11 +20,10 @@ extension Gateway {
   func providerLinks(_ state: SignInState, to destination: SignInPage.Destination, _ key: [UInt8]) async
     -> [SignInPage.ProviderLink]
   {
-    let text = state.text(signedWith: key)
+    let query = "?state=\(state.text(signedWith: key))\(destination == .app ? "" : "&for=account")"
     return await providers(of: state.container).map { entry in
       SignInPage.ProviderLink(
-        displayName: entry.displayName,
-        address: "/signin/with/\(entry.name)?state=\(text)\(destination == .account ? "&for=account" : "")")
+        displayName: entry.displayName, address: "/signin/with/\(entry.name)\(query)\(destination.parameters)")
     }
   }
 
@@ -44,12 +43,17 @@ extension Gateway {
     guard let text = request.query("state"),
       let signIn = SignInState(text: text, verifiedWith: key, now: wallClock.now)
     else { return SignInPage.ended(.badLink) }
-    let destination: SignInPage.Destination = request.query("for") == "account" ? .account : .app
+    let code = request.query("code").flatMap { UserCode($0) }
+    let destination: SignInPage.Destination =
+      request.query("for") == "account" ? .account(deviceCode: code) : .app
     let form = await signInForm(signIn, to: destination, key)
     // A foreign page must not lead people past the page that says which app they sign in to.
     guard isFromOwnPage(request) else { return form.page() }
     let purpose: IdentityAttempt.Purpose =
-      destination == .account ? .account : request.query("keep") == nil ? .app : .keptApp
+      switch destination {
+      case .app: request.query("keep") == nil ? .app : .keptApp
+      case .account(let code): .account(deviceCode: code?.letters)
+      }
     do throws(SignInPage.Problem) {
       return try await lead(request, to: name, of: signIn.container, purpose, origin: text, key)
     } catch {

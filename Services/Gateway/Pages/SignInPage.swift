@@ -16,14 +16,21 @@ enum SignInPage {
   enum Destination: Hashable, Sendable {
     case app
     /// The person's own account. Its session is of half an hour and belongs to the page.
-    case account
+    /// - Parameter deviceCode: of a device that the person is about to sign in from there; nil: of none.
+    case account(deviceCode: UserCode? = nil)
 
     /// The path that takes the form.
     var path: String {
       switch self {
       case .app: "/signin"
-      case .account: "/account"
+      case .account: AccountPage.path
       }
+    }
+
+    /// Parameters that go along with the state.
+    var parameters: String {
+      guard case .account(let code?) = self else { return "" }
+      return "&code=\(code.letters)"
     }
   }
 
@@ -53,13 +60,14 @@ enum SignInPage {
   private static func form(_ form: Form, _ entry: Entry, problem: Problem?) -> HTTPResponse {
     let (state, app) = (form.state, form.app)
     let callback = form.destination == .app ? state.callbackURL : nil
+    let action = Page.escaped("\(form.destination.path)?state=\(form.stateText)\(form.destination.parameters)")
     let content = """
       \(Page.badge(app.name))
       <h1>\(form.destination == .app ? "Sign in" : "Your account")</h1>
-      <p class="soft">\(form.destination == .app ? audience(of: state, app) : accountAudience)</p>
+      <p class="soft">\(form.destination == .app ? audience(of: state, app) : accountAudience(form.destination))</p>
       \(Page.alert(problem?.sentence))
       \(links(form.providers))
-      <form method="post" action="\(form.destination.path)?state=\(form.stateText)">
+      <form method="post" action="\(action)">
       \(Page.credentialFields(name: entry.name))
       \(form.destination == .app ? keepField(entry) : "")
       <p class="actions"><button id="submit" class="primary" type="submit">Sign in</button><button id="cancel" \
@@ -72,7 +80,10 @@ enum SignInPage {
       formTarget: callback.map(source))
   }
 
-  private static let accountAudience = "to see your sessions and your ways to sign in."
+  private static func accountAudience(_ destination: Destination) -> String {
+    if case .account(.some) = destination { return "before you sign a device in." }
+    return "to see your sessions and your ways to sign in."
+  }
 
   private static func keepField(_ entry: Entry) -> String {
     """
@@ -83,7 +94,7 @@ enum SignInPage {
 
   private static func accountLink(_ form: Form) -> String {
     """
-    <footer><a id="account" href="\(Destination.account.path)?state=\(form.stateText)">Sessions and ways to sign \
+    <footer><a id="account" href="\(AccountPage.path)?state=\(form.stateText)">Sessions and ways to sign \
     in</a></footer>
     """
   }

@@ -43,6 +43,7 @@ extension SignInPage {
       case .unchanged(.provider): "This server no longer offers that way to sign in."
       case .unchanged(.taken): "Another account signs in there already, and stays as it is."
       case .unchanged(.tooMany): "Your account has as many ways to sign in as one may have. Remove another one first."
+      case .unchanged(.device): "No device waits with this code. Ask the device for a new one."
       case .unchanged(.lastWay): "This is your only way to sign in. Add another one first."
       case .foreignForm: "The form did not come from the sign-in page. Go back to the app and sign in from there."
       }

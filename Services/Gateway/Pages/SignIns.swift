@@ -74,13 +74,13 @@ extension Gateway {
       return SignInPage.success(
         form.state, token: token,
         cookie: await cookie(of: form.state, userName: userName, token: token, isKept: isKept, key, request))
-    case .account:
+    case .account(let deviceCode):
       let seconds = UseAccount.sessionTime / 1000
       guard
         let kept = await keptSignIn(for: .account, form.state, userName: userName, token: token, seconds: seconds)
       else { return form.page(problem: .away) }
       return AccountPage.entered(
-        cookie: cookie(kept.text(signedWith: key), for: .account, seconds: seconds, request))
+        deviceCode, cookie: cookie(kept.text(signedWith: key), for: .account, seconds: seconds, request))
     }
   }
 

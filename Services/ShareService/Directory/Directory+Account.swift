@@ -32,6 +32,8 @@ extension Directory {
       case .link(let provider, let person):
         refusal = try link(person, of: provider, at: message.container, toUser: own.user)
       case .unlink(let name): refusal = try unlink(name, fromUser: own.user)
+      case .allowDevice(let code): refusal = try decide(code, user: own.user)
+      case .refuseDevice(let code): refusal = try decide(code, user: nil)
       }
       // The person may have ended the page's own session.
       guard try ownSession(message) != nil else { return UseAccount.Reply() }

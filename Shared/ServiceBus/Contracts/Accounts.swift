@@ -20,11 +20,14 @@ public struct UseAccount: Message {
     case link(provider: String, person: SignInByIdentity.Person)
     /// Removes a way to sign in, by `Identity.name`.
     case unlink(String)
+    /// Signs the device with this code in as the user, or turns it away.
+    case allowDevice(UserCode)
+    case refuseDevice(UserCode)
 
     public var endsSessions: Bool {
       switch self {
       case .endSession, .endOtherSessions: true
-      case .look, .link, .unlink: false
+      case .look, .link, .unlink, .allowDevice, .refuseDevice: false
       }
     }
   }
@@ -96,6 +99,8 @@ public struct UseAccount: Message {
     case tooMany
     /// Without this identity the user could not sign in any more.
     case lastWay
+    /// No device waits with this code any more.
+    case device
   }
 
   public struct Reply: Codable, Sendable {
