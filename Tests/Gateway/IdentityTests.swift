@@ -13,14 +13,12 @@ import WebServices
 
 @testable import Gateway
 
-private let now: Int64 = 1_700_000_000_000
 private let curve = ForgedKey(.p256, keyID: "key-3")
-private let key = ForgedKey(.rsa(bitCount: 2048), keyID: "key-1")
 
 /// A gateway, a provider, and a browser that follows its redirects.
-private struct IdentityWorld {
+struct IdentityWorld {
   let gateway: GatewayWorld
-  let forged = ForgedProvider(now: now, key: key)
+  let forged = ForgedProvider(now: now, key: ForgedKey(.rsa(bitCount: 2048), keyID: "key-1"))
   let server: HTTPServer
   let client = HTTPClient()
 
@@ -36,10 +34,12 @@ private struct IdentityWorld {
     gateway.record.withLock { $0.providers = [entry] }
   }
 
-  func state(expiry: Int64 = now + 900_000) throws -> String {
+  private static let now: Int64 = 1_700_000_000_000
+
+  func state(expiry: Int64 = now + 900_000, callbackURL: String? = nil) throws -> String {
     SignInState(
       container: try #require(ContainerID(rawValue: GatewayWorld.container)), environment: .development,
-      origin: "https://app.example", callbackURL: nil, expiry: expiry, grant: "app"
+      origin: "https://app.example", callbackURL: callbackURL, expiry: expiry, grant: "app"
     ).text(signedWith: GatewayWorld.signingKey)
   }
 
@@ -58,7 +58,10 @@ private struct IdentityWorld {
   }
 
   func visit(keep: Bool = false) async throws -> Visit {
-    let begun = try await begin(keep: keep)
+    try await visit(try await begin(keep: keep))
+  }
+
+  func visit(_ begun: HTTPResponse) async throws -> Visit {
     let address = try #require(begun.header("Location"))
     let cookie = try #require(begun.header("Set-Cookie")?.split(separator: ";").first.map(String.init))
     let answer = try await client.send("GET", address)
@@ -123,6 +126,16 @@ private struct IdentityWorld {
     #expect(signIn.container.rawValue == GatewayWorld.container && signIn.environment == .development)
   }
 
+  @Test func `a callback address that no cookie can carry is refused with a sentence`() async throws {
+    let world = try await IdentityWorld()
+    let state = try world.state(callbackURL: "https://app.example/" + String(repeating: "a", count: 2200))
+    let page = await world.gateway.respond(
+      .get, "/signin/with/acme", query: [("state", state)], headers: IdentityWorld.own)
+    #expect(page.status == 400 && page.text.contains("too long for this way to sign in"))
+    #expect(page.header("Set-Cookie") == nil)
+    #expect(page.text.contains("name=\"password\""), "a password does it")
+  }
+
   @Test func `only a link of this server's own page leads to the provider`() async throws {
     let world = try await IdentityWorld()
     for headers in [
@@ -136,7 +149,8 @@ private struct IdentityWorld {
     #expect(try await world.begin(headers: [("referer", "http://gateway/signin?state=x")]).status == 302)
     #expect(try await world.begin(provider: "other").status == 404)
     let old = await world.gateway.respond(
-      .get, "/signin/with/acme", query: [("state", try world.state(expiry: now))], headers: IdentityWorld.own)
+      .get, "/signin/with/acme", query: [("state", try world.state(expiry: 1_700_000_000_000))],
+      headers: IdentityWorld.own)
     #expect(old.status == 400)
     #expect(world.forged.requests.count { $0 == "GET /authorize" } == 0)
   }

@@ -267,7 +267,7 @@ extension Directory {
       ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; \
       DROP TABLE dataEpoch;
       DROP TABLE identity; DROP TABLE identityProvider; DROP TABLE invitation;
-      DROP TABLE pushRegistration; DROP TABLE pushService; DROP TABLE signIn;
+      DROP TABLE pushRegistration; DROP TABLE pushService; DROP TABLE signIn; DROP TABLE deviceSignIn;
       ALTER TABLE session DROP COLUMN way; ALTER TABLE session DROP COLUMN provider;
       ALTER TABLE session DROP COLUMN client;
       DROP TABLE staffRole; DROP TABLE consoleSession; DROP TABLE act;

@@ -135,14 +135,14 @@ extension Directory {
       userRecordName: user.recordName, userName: user.name)
   }
 
-  private struct IdentifiedUser {
+  struct IdentifiedUser {
     let key: Int64
     let recordName: String
     let name: String
     let isDisabled: Bool
   }
 
-  private func identifiedUser(_ person: SignInByIdentity.Person) throws -> IdentifiedUser? {
+  func identifiedUser(_ person: SignInByIdentity.Person) throws -> IdentifiedUser? {
     try connection.statement(
       SQL(
         "identity.user",
@@ -177,13 +177,18 @@ extension Directory {
     let (key, recordName) = try insertUser(
       NewUser(
         name: name, emailAddress: person.emailAddress, givenName: person.givenName, familyName: person.familyName))
-    try connection.statement(
-      SQL("identity.insert", "INSERT INTO identity (issuer, subject, user, added) VALUES (?1, ?2, ?3, ?4)")
-    ).binding(person.issuer, person.subject, key, clock.now).run()
+    try insertIdentity(of: person, user: key)
     if let address = person.emailAddress {
       try connection.statement(SQL("invitation.use", "DELETE FROM invitation WHERE email = ?1")).binding(address).run()
     }
     return IdentifiedUser(key: key, recordName: recordName, name: name, isDisabled: false)
+  }
+
+  /// Within a change.
+  func insertIdentity(of person: SignInByIdentity.Person, user key: Int64) throws {
+    try connection.statement(
+      SQL("identity.insert", "INSERT INTO identity (issuer, subject, user, added) VALUES (?1, ?2, ?3, ?4)")
+    ).binding(person.issuer, person.subject, key, clock.now).run()
   }
 
   private func key(ofUserWithAddress address: String) throws -> Int64? {

@@ -196,8 +196,11 @@ extension Directory {
   }
 
   /// Within a change.
-  func endSessions(ofUser userKey: Int64) throws {
-    try connection.statement(SQL("session.deleteUser", "DELETE FROM session WHERE user = ?1")).binding(userKey).run()
+  /// - Parameter kept: the key of a session that stays; nil: none stays.
+  func endSessions(ofUser userKey: Int64, except kept: Int64? = nil) throws {
+    try connection.statement(
+      SQL("session.deleteUser", "DELETE FROM session WHERE user = ?1 AND id IS NOT ?2")
+    ).binding(userKey, kept).run()
     try connection.statement(SQL("consoleSession.deleteUser", "DELETE FROM consoleSession WHERE user = ?1")).binding(
       userKey
     ).run()

@@ -44,6 +44,8 @@ enum DirectoryFormat: Int64, CaseIterable {
   /// The audit of sign-ins; the way, provider and client of each session. Cost: none, the new table is empty and the
   /// new columns NULL.
   case signIns = 14
+  /// Devices that wait until somebody allows their code. Cost: none, the new table is empty.
+  case deviceSignIns = 15
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -118,6 +120,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .identities: Self.identityTables
     case .push: Self.pushTables
     case .signIns: Self.signInTables
+    case .deviceSignIns: Self.deviceSignInTable
     }
   }
 

@@ -15,6 +15,7 @@ final class SignInDesk: Sendable {
   private let clock: any WallClock
   private let log: Log
   private let throttle = Mutex(SignInThrottle())
+  private let polls = Mutex(DevicePolls())
   private let notes: CommitGroup<NotedSignIn, Void>
 
   private static let overloadedSeconds = 5
@@ -72,6 +73,28 @@ final class SignInDesk: Sendable {
     case .wrong: return CheckPassword.Reply()
     case .wait(let seconds): return CheckPassword.Reply(retryAfter: seconds)
     }
+  }
+
+  /// Finds the device behind a typed code. Wrong codes count as guesses at one name.
+  /// - Throws: errors of the directory.
+  func lookUp(_ message: LookUpDeviceSignIn) async throws -> LookUpDeviceSignIn.Reply {
+    switch begin(name: Self.codeName, from: message.clientAddress) {
+    case .wait(let seconds): return LookUpDeviceSignIn.Reply(retryAfter: seconds)
+    case .counted(let attempt):
+      guard let device = try await directory.waitingDevice(message.userCode) else { return LookUpDeviceSignIn.Reply() }
+      throttle.withLock { $0.withdraw(attempt) }
+      return LookUpDeviceSignIn.Reply(device: device)
+    }
+  }
+
+  /// No user has this name.
+  private static let codeName = "_code"
+
+  /// - Throws: errors of the directory.
+  func poll(_ message: PollDeviceSignIn) async throws -> PollDeviceSignIn.Reply {
+    let device = Array(SHA256.hash(message.deviceCode))
+    if polls.withLock({ $0.isEarly(device, now: clock.now) }) { return .slowDown }
+    return try await directory.poll(message)
   }
 
   /// Opens a session of the console.

@@ -11,6 +11,8 @@ public struct SignInSource: Hashable, Codable, Sendable {
     case provider
     /// An ID token that a native app got itself.
     case exchange
+    /// A code that a person who is signed in allowed, for a device without a keyboard.
+    case device
     /// A name and a password on the page of a share, which begins no session.
     case share
     /// The console.
