@@ -7,10 +7,10 @@ import WebServices
 struct AdminCall: Hashable, Sendable {
   enum Kind: Hashable, Sendable {
     case createContainer, setContainer, listContainers, deleteContainer
-    case createUser, updateUser, setPassword, listUsers, showUser, disableUser, enableUser, createUserToken,
-      setUserQuota
+    case createUser, updateUser, setPassword, listUsers, showUser, disableUser, enableUser, signOutUser,
+      createUserToken, setUserQuota
     case grantRole, revokeRole, listRoles
-    case listSessions, revokeSession
+    case listSessions, revokeSession, listSignIns
     case addIdentity, listIdentities, removeIdentity
     case invite, listInvitations, withdrawInvitation
     case addPushService, listPushServices, removePushService, listRegistrations, endRegistration
@@ -68,6 +68,9 @@ struct AdminCall: Hashable, Sendable {
         "POST", admin + ["users", argument, "password"],
         body: Self.object { $0.member("password", String(decoding: content, as: UTF8.self)) })
     case .listSessions: self.init("GET", admin + ["sessions"], query: Self.given(invocation, "user", "container"))
+    case .listSignIns:
+      self.init("GET", admin + ["sign-ins"], query: Self.given(invocation, "user", "container", "after"))
+    case .signOutUser: self.init("POST", admin + ["users", argument, "sign-out"])
     case .revokeSession: self.init("DELETE", admin + ["sessions", argument])
     case .addIdentity, .listIdentities, .removeIdentity, .invite, .listInvitations, .withdrawInvitation:
       self.init(identities: kind, invocation, content: content)

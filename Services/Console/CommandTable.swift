@@ -149,7 +149,10 @@ extension Command {
       "user show", [Argument(name: "NAME", explanation: "the user's name, or record name")],
       summary: "Show all that the installation stores of a user",
       discussion:
-        "Lists databases with bytes, records and zones; shares; access to others' zones; tokens, sessions and quota.",
+        """
+        Lists databases with bytes, records and zones; shares; access to others' zones; quota. Counts tokens, sessions
+        and devices that are woken; `session list` and `registration list` with --user name them.
+        """,
       examples: ["aquifer user show alice"], action: .call(.showUser)),
     Command(
       "user delete", [Argument(name: "NAME", explanation: "the user's name, or record name")],
@@ -174,6 +177,14 @@ extension Command {
       discussion: "The user's sessions and web couriers have ended and do not come back.",
       examples: ["aquifer user enable alice"],
       action: .call(.enableUser)),
+    Command(
+      "user sign-out", [Argument(name: "NAME", explanation: "the user's name")],
+      summary: "End all sessions of a user at once",
+      discussion: """
+        Devices that registered by these sessions are woken no more. Tokens of `user token` stay valid. One session ends
+        with `session revoke`, one device with `registration end`.
+        """,
+      examples: ["aquifer user sign-out alice"], action: .call(.signOutUser)),
     Command(
       "user token", [Argument(name: "NAME", explanation: "the user's name")],
       summary: "Make another web-auth token, for one more device",
@@ -236,7 +247,21 @@ extension Command {
     Command(
       "session revoke", [Argument(name: "SESSION", explanation: "the session's name, from `session list`")],
       summary: "End a session now",
+      discussion: "Devices that registered by the session are woken no more.",
       examples: ["aquifer session revoke 0f4b1c1e7e574c40"], action: .call(.revokeSession)),
+    Command(
+      "sign-in list", [],
+      [
+        .optional("user", "NAME", "only this user's"), onlyContainer,
+        .optional("after", "NUMBER", "go on behind this number, which ends the page before"),
+      ],
+      summary: "List who signed in and who was refused, latest first",
+      discussion: """
+        Tells the way (password, provider, exchange, device, share or console), the client's address, and the session
+        that began. `wrong` is a wrong name or password; without a user nobody has the typed name. The directory keeps 90
+        days, and of both kinds the latest 100 000. Attempts that had to wait are only in the log.
+        """,
+      examples: ["aquifer sign-in list", "aquifer sign-in list --user alice"], action: .call(.listSignIns)),
   ]
 
   static let member = [

@@ -214,7 +214,7 @@ public struct Console: Sendable {
   private func isYoung(_ command: Command) -> Bool {
     [
       "quarantine", "backup", "scrub", "events", "stores", "zones", "zone", "audit", "conflicts", "subscriptions",
-      "explain", "rules", "duplicates",
+      "explain", "rules", "duplicates", "sign-in",
     ]
     .contains(command.path[0])
   }

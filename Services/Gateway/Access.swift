@@ -20,15 +20,16 @@ extension Route.Target {
   func need(in scope: DatabaseScope?) -> Need {
     switch self {
     case .record, .resolveShares: scope == .public ? .app : .user
-    case .exchangeIdentity, .pushKey: .app
+    case .exchangeIdentity, .beginDevice, .deviceToken, .pushKey: .app
     // Stores belong to the user who set them up, in the public database, too.
     case .store, .zone, .acceptShares, .declineShares, .requestShareAccess, .userCaller, .userCurrent, .userDiscovery,
       .userLookup, .createPushToken, .registerPushToken, .unregisterPushToken, .assetTokens:
       .user
     case .operatorCall, .operatorZone, .operatorUnshare, .operatorRecord, .operatorStore, .live, .livePings:
       .operatorToken
-    case .assetUpload, .asset, .signIn, .beginIdentity, .finishIdentity, .sharePage, .consoleSession, .welcome,
-      .openAPI:
+    case .assetUpload, .asset, .signIn, .account, .beginLink, .verifyDevice, .beginIdentity, .finishIdentity,
+      .sharePage,
+      .consoleSession, .welcome, .openAPI:
       .nothing
     }
   }
@@ -36,7 +37,7 @@ extension Route.Target {
   /// True if people read the answer in a browser.
   var isPage: Bool {
     switch self {
-    case .signIn, .beginIdentity, .finishIdentity, .sharePage: true
+    case .signIn, .account, .beginLink, .verifyDevice, .beginIdentity, .finishIdentity, .sharePage: true
     default: false
     }
   }

@@ -223,7 +223,12 @@ struct Gateway: HTTPHandler {
       let url = try AssetDownloads.url(of: request, key: try await secrets.signingKey(), now: wallClock.now / 1000)
       if let reader = url.reader { try await check(reader) }
       return try await assets.response(to: request, of: url)
-    case .signIn: return try await signIn(request)
+    case .signIn: return try await signIn(request, to: .app)
+    case .account: return try await account(request)
+    case .verifyDevice: return try await verifyDevice(request)
+    case .beginDevice: return try await beginDevice(exchange, address)
+    case .deviceToken: return try await deviceToken(exchange, address)
+    case .beginLink: return try await beginLink(request, provider: match.names[0])
     case .beginIdentity: return try await beginIdentity(request, provider: match.names[0])
     case .finishIdentity: return try await finishIdentity(request, provider: match.names[0])
     case .exchangeIdentity: return try await exchangeIdentity(exchange, address)

@@ -30,6 +30,10 @@ package struct Route: Sendable {
     /// Addresses for uploads, uploaded content, and files of the assets folder.
     case assetTokens, assetUpload, asset
     case signIn, sharePage
+    /// The account page, and the way from it to a provider of identities.
+    case account, beginLink
+    /// The codes of a device, its token, and the page on which a person signs it in.
+    case beginDevice, deviceToken, verifyDevice
     /// The way to a provider of identities and back, and the exchange of its tokens.
     case beginIdentity, finishIdentity, exchangeIdentity
     /// The gateway's own documents.
@@ -176,9 +180,14 @@ extension RouteTable {
       Route([.get], "/", .welcome),
       Route([.get], "/openapi.json", .openAPI),
       Route([.get, .post], "/signin", .signIn),
+      Route([.get, .post], "/account", .account),
+      Route([.get], "/account/link/{provider}", .beginLink),
+      Route([.get, .post], "/account/device", .verifyDevice),
       Route([.get], "/signin/with/{provider}", .beginIdentity),
       Route([.get, .post], "/signin/return/{provider}", .finishIdentity),
       Route([.post], "/identity/1/{container}/{environment}/exchange", .exchangeIdentity),
+      Route([.post], "/identity/1/{container}/{environment}/device", .beginDevice),
+      Route([.post], "/identity/1/{container}/{environment}/token", .deviceToken),
       Route([.get, .post, .delete], "/console/session", .consoleSession),
       Route([.get, .post], "/share/{shortGUID}", .sharePage),
     ]

@@ -21,7 +21,7 @@ extension Notifier {
     /// Time for a question to the share service, including retries.
     public var directoryCall = Duration.seconds(5)
     /// Of the pushes to sleeping devices.
-    var pushes = PushLine.Limits()
+    var pushes = PushLimits()
     /// Servers that clients may name to be woken by.
     public var pushReach = HTTPClient.Reach.publicAddresses
     /// A PEM file of the authorities that vendors' certificates must come from; nil: the system's.

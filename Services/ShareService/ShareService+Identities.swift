@@ -5,7 +5,7 @@ import ServiceKit
 
 extension ShareService {
   func registerIdentities(in handlers: inout BusHandlers) {
-    let (directory, log) = (directory, log)
+    let (directory, announcer, log) = (directory, announcer, log)
     handlers.on(FetchIdentityProviders.self) { message, _, _ in
       let rows = try await Self.answering(log) { try await directory.identityProviders(of: message.container) }
       return Answer(FetchIdentityProviders.Reply(providers: rows.map(\.entry)))
@@ -19,6 +19,37 @@ extension ShareService {
           "refusal": .text(reply.refusal?.rawValue ?? "none"),
         ])
       return Answer(reply)
+    }
+    handlers.on(UseAccount.self) { message, _, _ in
+      let reply = try await Self.answering(log) { try await directory.use(message) }
+      if message.act.endsSessions { await announcer.announce(DirectoryChanged(credentials: true, schemas: [])) }
+      if case .link(let provider, _) = message.act {
+        log.info(
+          "identity linked",
+          [
+            "provider": .text(provider), "user": .text(message.userRecordName),
+            "refusal": .text(reply.account == nil ? "session" : reply.refusal?.rawValue ?? "none"),
+          ])
+      }
+      return Answer(reply)
+    }
+    handlers.on(BeginDeviceSignIn.self) { message, _, _ in
+      Answer(try await Self.answering(log) { try await directory.begin(message) })
+    }
+    handlers.on(LookUpDeviceSignIn.self) { [signIns] message, _, _ in
+      Answer(try await Self.answering(log) { try await signIns.lookUp(message) })
+    }
+    handlers.on(PollDeviceSignIn.self) { [signIns] message, _, _ in
+      Answer(try await Self.answering(log) { try await signIns.poll(message) })
+    }
+    handlers.on(NoteRefusedSignIn.self) { [signIns] message, _, _ in
+      try await Self.answering(log) {
+        try await signIns.note(
+          NotedSignIn(
+            source: message.source, container: message.container, environment: message.environment,
+            refusal: message.refusal.rawValue))
+      }
+      return Answer(Acknowledgement())
     }
   }
 }

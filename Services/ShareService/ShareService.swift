@@ -40,7 +40,7 @@ public final class ShareService: Sendable {
   let directory: Directory
   let passwords: PasswordHasher
   let signIns: SignInDesk
-  private let signatures: SignatureLedger
+  private let signatures: CommitGroup<ClaimSignature, Bool>
   let announcer: Announcer
   private let cluster = ClusterSource()
   let jobs: StorageJobs
@@ -74,7 +74,7 @@ public final class ShareService: Sendable {
     removals = UserRemovals(directory: directory, clock: clock, log: log)
     passwords = PasswordHasher(cost: configuration.passwordCost, decoy: random.bytes(48))
     signIns = SignInDesk(directory: directory, passwords: passwords, clock: clock, log: log)
-    signatures = SignatureLedger(directory: directory)
+    signatures = CommitGroup { [directory] in try await directory.claim($0) }
     announcer = Announcer(epoch: random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) })
     self.clock = clock
     self.random = random
@@ -145,7 +145,7 @@ public final class ShareService: Sendable {
       Answer(VerifyGrant.Reply(holds: try await Self.answering(log) { try await directory.holds(message) }))
     }
     handlers.on(ClaimSignature.self) { [signatures] message, _, _ in
-      Answer(ClaimSignature.Reply(isFresh: try await Self.answering(log) { try await signatures.claim(message) }))
+      Answer(ClaimSignature.Reply(isFresh: try await Self.answering(log) { try await signatures.commit(message) }))
     }
     handlers.on(FetchSchema.self) { message, _, _ in
       Answer(try await Self.answering(log) { try await directory.fetchSchema(message) })

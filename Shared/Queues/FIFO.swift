@@ -43,3 +43,5 @@
     elements.removeAll { $0.map(isUnwanted) ?? true }
   }
 }
+
+extension FIFO: Sendable where Element: Sendable {}

@@ -61,3 +61,5 @@
     rotation.removeAll { $0 == party }
   }
 }
+
+extension TurnQueue: Sendable where Element: Sendable {}

@@ -1,11 +1,41 @@
-// The cookie of a browser whose user asked to stay signed in, for the pages of shares.
+// The cookies of a browser whose user is signed in to pages of the server: those of shares, and the account.
 
 public import Records
 
 /// States that a browser's user signed in to a container; valid as long as that session.
 public struct KeptSignIn: Hashable, Sendable {
-  public static let cookieName = "aquifer-signed-in"
+  /// The pages that a sign-in is for; it counts for no others.
+  public enum Pages: Sendable {
+    /// Shares open without another sign-in, for a user who asked to stay signed in.
+    case shares
+    /// The user's own account.
+    case account
 
+    public var cookieName: String {
+      switch self {
+      case .shares: "aquifer-signed-in"
+      case .account: "aquifer-account"
+      }
+    }
+
+    /// The path to which browsers send the cookie.
+    public var path: String {
+      switch self {
+      case .shares: "/share/"
+      case .account: "/account"
+      }
+    }
+
+    /// Keeps texts that the same key signed for other purposes from being valid here.
+    fileprivate var purpose: [UInt8] {
+      switch self {
+      case .shares: Array("aquifer kept sign-in".utf8)
+      case .account: Array("aquifer account".utf8)
+      }
+    }
+  }
+
+  public let pages: Pages
   public let container: ContainerID
   public let environment: Environment
   public let userRecordName: String
@@ -17,9 +47,11 @@ public struct KeptSignIn: Hashable, Sendable {
   public let expiry: Int64
 
   public init(
-    container: ContainerID, environment: Environment, userRecordName: String, userName: String, grant: String,
+    for pages: Pages, container: ContainerID, environment: Environment, userRecordName: String, userName: String,
+    grant: String,
     expiry: Int64
   ) {
+    self.pages = pages
     self.container = container
     self.environment = environment
     self.userRecordName = userRecordName
@@ -28,27 +60,25 @@ public struct KeptSignIn: Hashable, Sendable {
     self.expiry = expiry
   }
 
-  /// Keeps texts that the same key signed for other purposes from being valid here.
-  private static let purpose = Array("aquifer kept sign-in".utf8)
-
   /// The cookie's text, fit for a cookie without escapes.
   /// - Parameter key: the installation's signing key.
   /// - Precondition: each part has at most 65 535 bytes.
   public func text(signedWith key: [UInt8]) -> String {
     SignedText.make(
       of: [container.rawValue, environment.rawValue, userRecordName, userName, grant, String(expiry)],
-      for: Self.purpose, signedWith: key)
+      for: pages.purpose, signedWith: key)
   }
 
-  /// nil unless `text(signedWith:)` made the text with this key, and it has not expired.
+  /// nil unless `text(signedWith:)` made the text for these pages with this key, and it has not expired.
   /// - Parameter now: milliseconds since 1970.
-  public init?(text: String, verifiedWith key: [UInt8], now: Int64) {
-    guard let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 6,
+  public init?(text: String, for pages: Pages, verifiedWith key: [UInt8], now: Int64) {
+    guard let parts = SignedText.parts(of: text, for: pages.purpose, verifiedWith: key), parts.count == 6,
       let container = ContainerID(rawValue: parts[0]),
       let environment = Environment(rawValue: parts[1]), let expiry = Int64(parts[5]), now < expiry
     else { return nil }
     self.init(
-      container: container, environment: environment, userRecordName: parts[2], userName: parts[3], grant: parts[4],
+      for: pages, container: container, environment: environment, userRecordName: parts[2], userName: parts[3],
+      grant: parts[4],
       expiry: expiry)
   }
 }

@@ -14,6 +14,7 @@ STEPS = Steps("identity")
 PEOPLE = [
     User(sub="ada", claims={"email": "ada@example.org", "email_verified": True, "given_name": "Ada"}),
     User(sub="eve", claims={"email": "ada@example.org", "email_verified": False, "given_name": "Eve"}),
+    User(sub="mallory", claims={"email": "mallory@example.org", "email_verified": True, "given_name": "Mallory"}),
     User(sub="bob", claims={"email": "bob@example.org", "email_verified": True, "given_name": "Bob"}),
 ]
 
@@ -49,6 +50,21 @@ def sign_in(page, address, person):
     return answer["json"]
 
 
+def enter_account(page, address, person):
+    """Signs in to the account page, in a window of its own, and leaves it in front."""
+    begin(page, address)
+    page.click("#account")
+    page.click("a.provider")
+    page.click(f"button[name=sub][value={person}]")
+    until(lambda: "Ways to sign in" in page.text("main"), "the account page opens")
+
+
+def leave(page):
+    """Closes the window in front, and goes back to the app's."""
+    page.run("window.close()")
+    page.window = until(lambda: page.windows[0] if len(page.windows) == 1 else None, "the window closes")
+
+
 def main():
     settings = {"gateway": WORLD.gateway, "container": WORLD.container, "apiToken": WORLD.api_token, "clientId": "page-1"}
     address = f"{serve()}/?{urlencode(settings)}"
@@ -73,6 +89,39 @@ def main():
             eve = sign_in(page, address, "eve")
             expect(eve["userRecordName"] != ada["userRecordName"], "Eve is Ada")
             equal(eve["lookupInfo"], {})
+
+        with STEPS.step("a person sees their sessions and ends the others, and no form of a stranger's does that"):
+            token = page.run("return app.token")
+            enter_account(page, address, "eve")
+            expect("This page" in page.text("main") and "Chrome on Linux" in page.text("main"), page.text("main"))
+            foreign = requests.post(
+                f"{WORLD.gateway}/account", data={"act": "end-others"}, headers={"Origin": "https://evil.example"}, timeout=30
+            )
+            equal(foreign.status_code, 400)
+            page.click("form:has([value=end-others]) button")
+            until(lambda: "Chrome on Linux" not in page.text("main"), "the other sessions end")
+            leave(page)
+            page.run("app.token = given[0]", token)
+            until(lambda: page.run("return app.call('public/users/caller')")["status"] == 421, "the app is signed out")
+
+        with STEPS.step("a second identity leads to the same user after its owner has linked it, and no more once removed"):
+            eve = sign_in(page, address, "eve")
+            enter_account(page, address, "eve")
+            page.click("a[href='/account/link/acme']")
+            page.click("button[name=sub][value=mallory]")
+            until(lambda: page.text("main").count("Remove") == 2, "the identity is added")
+            leave(page)
+            equal(sign_in(page, address, "mallory")["userRecordName"], eve["userRecordName"])
+            enter_account(page, address, "eve")
+            page.click("a[href='/account/link/acme']")
+            page.click("button[name=sub][value=ada]")
+            expect("Another account signs in there already" in page.text("#reason"), page.text("main"))
+            page.click("li:last-child form:has([value=unlink]) button")
+            until(lambda: page.text("main").count("Remove") == 1, "the identity is removed")
+            page.click("form:has([value=unlink]) button")
+            expect("your only way to sign in" in page.text("#reason"), page.text("main"))
+            leave(page)
+            expect(sign_in(page, address, "mallory")["userRecordName"] != eve["userRecordName"], "Mallory is Eve")
 
         # This provider leaves the state out when a person declines, against RFC 6749, 4.1.2.1.
         with STEPS.step("a person who declines is back at the server, which says how to go on"):

@@ -5,8 +5,6 @@ import contextlib
 import http.server
 import json
 import os
-import socket
-import subprocess
 import threading
 import time
 import uuid
@@ -18,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
+from http2_front import http2_front
 from steps import Steps, Surroundings, equal, expect
 from webdriver import until
 
@@ -113,18 +112,10 @@ def vendors():
     # More than the default of five may wait while the services send many pushes at a time.
     server.socket.listen(128)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    proxy = subprocess.Popen(
-        ["/usr/sbin/nghttpx", "--conf=/dev/null", f"--frontend=127.0.0.1,{port}", f"--backend=127.0.0.1,{server.server_port}",
-         "--workers=1", "--log-level=ERROR", f"{CERTIFICATES}/key.pem", f"{CERTIFICATES}/chain.pem"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
     try:
-        yield f"https://127.0.0.1:{port}"
+        with http2_front(server.server_port, CERTIFICATES) as address:
+            yield address
     finally:
-        proxy.terminate()
-        proxy.wait()
         server.shutdown()
 
 

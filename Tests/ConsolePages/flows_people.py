@@ -90,3 +90,5 @@ def credentials(flows):
         page.sees("The role is given.", "grace", CONTAINER)
         page.open("#/people/audit")
         page.sees("POST", "roles", "DELETE", "operator")
+        page.open("#/people/sign-ins")
+        page.sees("console", "signed in", "127.0.0.1")

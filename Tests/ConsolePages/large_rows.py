@@ -121,6 +121,23 @@ def shares(owner):
     ]
 
 
+def sign_ins():
+    return [
+        {
+            "number": 900 - number,
+            "at": AT - 60_000 * number,
+            "way": "password" if number % 2 else "provider",
+            "address": "2001:db8:1:2:3:4:5:6",
+            "client": MARKUP if number % 4 else "Firefox on Linux",
+            "container": CONTAINER,
+            "environment": "development",
+        }
+        | ({"user": MARKUP, "session": f"s{number}"} if number % 3 else {"refusal": "wrong"})
+        | ({} if number % 2 else {"provider": "acme"})
+        for number in range(40)
+    ]
+
+
 def acts():
     return [
         {
@@ -199,7 +216,9 @@ def credentials():
             {"role": "developer", "user": MARKUP, "container": CONTAINER, "granted": AT},
         ],
         "sessions": [
-            made | {"session": f"s{number}", "user": MARKUP if number == 1 else "person-00001", "expires": AT}
+            made
+            | {"session": f"s{number}", "user": MARKUP if number == 1 else "person-00001", "expires": AT}
+            | {"client": MARKUP, "way": "provider", "provider": "acme", "lastUsed": AT}
             for number in range(3)
         ],
     }

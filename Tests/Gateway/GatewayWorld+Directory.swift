@@ -34,6 +34,43 @@ extension GatewayWorld {
     }
   }
 
+  static func serveSignInAudit(in share: inout BusHandlers, _ relay: Relay) {
+    share.on(NoteRefusedSignIn.self) { message, _, _ in
+      relay.world.record.withLock { $0.refusedSignIns.append(message) }
+      return Answer(Acknowledgement())
+    }
+  }
+
+  static func serveAccounts(in share: inout BusHandlers, _ relay: Relay) {
+    share.on(UseAccount.self) { message, _, _ in
+      Answer(
+        relay.world.record.withLock { record in
+          record.accountUses.append(message)
+          return UseAccount.Reply(account: record.account, refusal: record.accountRefusal)
+        })
+    }
+  }
+
+  static func serveDevices(in share: inout BusHandlers, _ relay: Relay) {
+    share.on(BeginDeviceSignIn.self) { message, _, _ in
+      relay.world.record.withLock { $0.deviceBeginnings.append(message) }
+      return Answer(BeginDeviceSignIn.Reply(deviceCode: "device-1", userCode: UserCode("WDJBMJHT")))
+    }
+    share.on(PollDeviceSignIn.self) { message, _, _ in
+      Answer(message.deviceCode == "device-1" ? relay.world.record.withLock(\.devicePoll) : .expired)
+    }
+    share.on(LookUpDeviceSignIn.self) { message, _, _ in
+      guard message.userCode.shown == "WDJB-MJHT", let container = ContainerID(rawValue: Self.container) else {
+        return Answer(LookUpDeviceSignIn.Reply(retryAfter: message.userCode.letters == "BBBBBBBB" ? 30 : nil))
+      }
+      return Answer(
+        LookUpDeviceSignIn.Reply(
+          device: LookUpDeviceSignIn.Device(
+            container: container, environment: .development, grant: "app", name: "<i>Living room", address: "192.0.2.9",
+            created: 1_699_999_940_000)))
+    }
+  }
+
   static func servePushes(in share: inout BusHandlers, _ relay: Relay) {
     share.on(RegisterForPush.self) { message, _, _ in
       let isServed = relay.world.record.withLock { record in

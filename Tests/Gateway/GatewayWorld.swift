@@ -55,6 +55,13 @@ final class GatewayWorld: Sendable {
     /// Providers of identities; nil: the share service does not know the question.
     var providers: [IdentityProviderEntry]?
     var identitySignIns: [SignInByIdentity] = []
+    var refusedSignIns: [NoteRefusedSignIn] = []
+    var accountUses: [UseAccount] = []
+    var deviceBeginnings: [BeginDeviceSignIn] = []
+    var devicePoll = PollDeviceSignIn.Reply.pending
+    /// nil: the page's sign-in counts no more.
+    var account: UseAccount.Account?
+    var accountRefusal: UseAccount.Refusal?
     /// The reason for refusing the people of providers; nil: they are signed in.
     var identityRefusal: SignInByIdentity.Refusal?
     var pushes = Pushes()
@@ -165,6 +172,9 @@ final class GatewayWorld: Sendable {
     }
     Self.serveStaff(in: &share, relay)
     Self.serveIdentities(in: &share, relay)
+    Self.serveSignInAudit(in: &share, relay)
+    Self.serveAccounts(in: &share, relay)
+    Self.serveDevices(in: &share, relay)
     Self.servePushes(in: &share, relay)
     share.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.signingKey)) }
     share.on(OperatorRequest.self) { message, body, _ in

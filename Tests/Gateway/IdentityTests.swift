@@ -13,14 +13,12 @@ import WebServices
 
 @testable import Gateway
 
-private let now: Int64 = 1_700_000_000_000
 private let curve = ForgedKey(.p256, keyID: "key-3")
-private let key = ForgedKey(.rsa(bitCount: 2048), keyID: "key-1")
 
 /// A gateway, a provider, and a browser that follows its redirects.
-private struct IdentityWorld {
+struct IdentityWorld {
   let gateway: GatewayWorld
-  let forged = ForgedProvider(now: now, key: key)
+  let forged = ForgedProvider(now: now, key: ForgedKey(.rsa(bitCount: 2048), keyID: "key-1"))
   let server: HTTPServer
   let client = HTTPClient()
 
@@ -36,10 +34,12 @@ private struct IdentityWorld {
     gateway.record.withLock { $0.providers = [entry] }
   }
 
-  func state(expiry: Int64 = now + 900_000) throws -> String {
+  private static let now: Int64 = 1_700_000_000_000
+
+  func state(expiry: Int64 = now + 900_000, callbackURL: String? = nil) throws -> String {
     SignInState(
       container: try #require(ContainerID(rawValue: GatewayWorld.container)), environment: .development,
-      origin: "https://app.example", callbackURL: nil, expiry: expiry, grant: "app"
+      origin: "https://app.example", callbackURL: callbackURL, expiry: expiry, grant: "app"
     ).text(signedWith: GatewayWorld.signingKey)
   }
 
@@ -58,7 +58,10 @@ private struct IdentityWorld {
   }
 
   func visit(keep: Bool = false) async throws -> Visit {
-    let begun = try await begin(keep: keep)
+    try await visit(try await begin(keep: keep))
+  }
+
+  func visit(_ begun: HTTPResponse) async throws -> Visit {
     let address = try #require(begun.header("Location"))
     let cookie = try #require(begun.header("Set-Cookie")?.split(separator: ";").first.map(String.init))
     let answer = try await client.send("GET", address)
@@ -77,6 +80,10 @@ private struct IdentityWorld {
   }
 
   var signIns: [SignInByIdentity] { gateway.record.withLock(\.identitySignIns) }
+  /// The noted refusals, each as its way and its reason.
+  var refusals: [String] {
+    gateway.record.withLock(\.refusedSignIns).map { "\($0.source.way.rawValue) \($0.refusal.rawValue)" }
+  }
 }
 
 @Suite struct IdentityPageTests {
@@ -115,7 +122,18 @@ private struct IdentityWorld {
           issuer: world.forged.issuer, subject: "person-1", emailAddress: "ada@example.org", givenName: "Ada",
           familyName: "Byron"))
     #expect(signIn.provider == "acme" && signIn.isKept && signIn.grant == "app")
+    #expect(signIn.source == SignInSource(way: .provider, provider: "acme", address: "127.0.0.1"))
     #expect(signIn.container.rawValue == GatewayWorld.container && signIn.environment == .development)
+  }
+
+  @Test func `a callback address that no cookie can carry is refused with a sentence`() async throws {
+    let world = try await IdentityWorld()
+    let state = try world.state(callbackURL: "https://app.example/" + String(repeating: "a", count: 2200))
+    let page = await world.gateway.respond(
+      .get, "/signin/with/acme", query: [("state", state)], headers: IdentityWorld.own)
+    #expect(page.status == 400 && page.text.contains("too long for this way to sign in"))
+    #expect(page.header("Set-Cookie") == nil)
+    #expect(page.text.contains("name=\"password\""), "a password does it")
   }
 
   @Test func `only a link of this server's own page leads to the provider`() async throws {
@@ -131,7 +149,8 @@ private struct IdentityWorld {
     #expect(try await world.begin(headers: [("referer", "http://gateway/signin?state=x")]).status == 302)
     #expect(try await world.begin(provider: "other").status == 404)
     let old = await world.gateway.respond(
-      .get, "/signin/with/acme", query: [("state", try world.state(expiry: now))], headers: IdentityWorld.own)
+      .get, "/signin/with/acme", query: [("state", try world.state(expiry: 1_700_000_000_000))],
+      headers: IdentityWorld.own)
     #expect(old.status == 400)
     #expect(world.forged.requests.count { $0 == "GET /authorize" } == 0)
   }
@@ -162,6 +181,7 @@ private struct IdentityWorld {
     #expect(await world.finish(visit).status == 200)
     #expect(await world.finish(visit).status == 400)
     #expect(world.signIns.count == 1 && world.forged.requests.count { $0 == "POST /token" } == 1)
+    #expect(world.refusals == ["provider used"])
   }
 
   @Test func `a code of somebody else's sign-in is not taken`() async throws {
@@ -171,7 +191,7 @@ private struct IdentityWorld {
     let mixed = own.parameters.map { $0.0 == "code" ? code : $0 }
     let refused = await world.finish(IdentityWorld.Visit(parameters: mixed, cookie: own.cookie))
     #expect(refused.status == 403 && refused.text.contains("You were not signed in there"))
-    #expect(world.signIns.isEmpty)
+    #expect(world.signIns.isEmpty && world.refusals == ["provider provider"])
   }
 
   @Test func `a person who declines, and a provider that is away, lead back to the page`() async throws {
@@ -185,7 +205,7 @@ private struct IdentityWorld {
     world.forged.change { $0.answers = ["/token": (503, "")] }
     let away = await world.finish(next)
     #expect(away.status == 503 && away.text.contains("Try again in a few seconds"))
-    #expect(world.signIns.isEmpty)
+    #expect(world.signIns.isEmpty && world.refusals == ["provider provider"], "only the person's no is a refusal")
   }
 
   @Test(arguments: [
@@ -239,7 +259,7 @@ private struct IdentityWorld {
     let again = await exchange(world, token)
     #expect(again.status == 401)
     #expect(try again.json["reason"]?.string == "The ID token was used before")
-    #expect(world.signIns.count == 1)
+    #expect(world.signIns.count == 1 && world.refusals == ["exchange used"])
   }
 
   @Test func `the other spelling of a signature is no other token`() async throws {
@@ -280,7 +300,7 @@ private struct IdentityWorld {
     #expect(await exchange(world, token, api: "unknown").status == 401)
     let bare = await world.gateway.respond(.post, Self.path, body: "{}")
     #expect(bare.status == 401)
-    #expect(world.signIns.isEmpty)
+    #expect(world.signIns.isEmpty && world.refusals == ["exchange provider", "exchange provider"])
     #expect(await exchange(world, token).status == 200, "no refusal has used the token up")
   }
 

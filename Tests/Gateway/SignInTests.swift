@@ -140,7 +140,9 @@ extension GatewayWorld {
     ] {
       #expect(html.contains(part), "\(part)")
     }
-    for part in ["src=", "href=", "@import", "url(", " style=", "onclick"] { #expect(!html.contains(part), "\(part)") }
+    for part in ["src=", "@import", "url(", " style=", "onclick"] { #expect(!html.contains(part), "\(part)") }
+    let links = html.matches(of: /href="([^"]*)"/).map { String($0.output.1.prefix { $0 != "?" }) }
+    #expect(links == ["/account"], "the only link is to a page of this server")
   }
 
   /// Compares as a browser does.

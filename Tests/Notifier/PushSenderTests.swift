@@ -153,7 +153,9 @@ final class SetClock: WallClock {
     let second = try await token()
     #expect(second != first)
     vendor.answer(403, #"{"reason":"ExpiredProviderToken"}"#)
-    #expect(await sender.send(try content(silent), to: address) == .later(.device, pause: .seconds(1)))
+    #expect(
+      await sender.send(try content(silent), to: address)
+        == .later(.device, pause: .seconds(1), reason: "ExpiredProviderToken"))
     // Apple refuses a provider that makes tokens more often than every 20 minutes.
     _ = vendor.take()
     #expect(try await token() == second)
@@ -168,8 +170,9 @@ final class SetClock: WallClock {
     (400, #"{"reason":"BadTopic"}"#, .refused(reason: "BadTopic")),
     (403, #"{"reason":"InvalidProviderToken"}"#, .refused(reason: "InvalidProviderToken")),
     (413, #"{"reason":"PayloadTooLarge"}"#, .refused(reason: "PayloadTooLarge")),
-    (429, #"{"reason":"TooManyRequests"}"#, .later(.device, pause: .seconds(7))),
-    (503, "half an answ", .later(.service, pause: .seconds(7))), (404, "", .refused(reason: "status 404")),
+    (429, #"{"reason":"TooManyRequests"}"#, .later(.device, pause: .seconds(7), reason: "TooManyRequests")),
+    (503, "half an answ", .later(.service, pause: .seconds(7), reason: "status 503")),
+    (404, "", .refused(reason: "status 404")),
   ]) func `each of Apple's answers has its meaning`(status: Int, body: String, outcome: PushOutcome) async throws {
     let server = try HTTPServer(handler: vendor)
     vendor.answer(status, body, headers: status == 429 || status == 503 ? [("Retry-After", "7")] : [])
@@ -182,9 +185,12 @@ final class SetClock: WallClock {
     let server = try HTTPServer(handler: vendor)
     let sender = apns(server)
     server.stop()
-    #expect(
-      await sender.send(try content(silent), to: .apns(deviceToken: device, isSandbox: true))
-        == .later(.service, pause: nil))
+    let outcome = await sender.send(try content(silent), to: .apns(deviceToken: device, isSandbox: true))
+    guard case .later(.service, nil, let reason) = outcome else {
+      Issue.record("\(outcome)")
+      return
+    }
+    #expect(reason.contains("connect"))
   }
 
   // MARK: Browsers
@@ -214,8 +220,8 @@ final class SetClock: WallClock {
   }
 
   @Test(arguments: [
-    (201, PushOutcome.delivered), (404, .gone), (410, .gone), (429, .later(.device, pause: nil)),
-    (500, .later(.service, pause: nil)),
+    (201, PushOutcome.delivered), (404, .gone), (410, .gone),
+    (429, .later(.device, pause: nil, reason: "status 429")), (500, .later(.service, pause: nil, reason: "status 500")),
     (400, .refused(reason: "status 400")), (413, .refused(reason: "status 413")),
   ]) func `each answer of a browser's service has its meaning`(status: Int, outcome: PushOutcome) async throws {
     let server = try HTTPServer(handler: vendor)

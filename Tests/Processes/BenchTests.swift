@@ -95,6 +95,22 @@ import Testing
     #expect(missed.status == 1 && missed.output.contains("missed"), "\(missed.output)")
   }
 
+  @Test(.timeLimit(.minutes(1))) func `the waking of devices is measured, and a missing figure is exit 1`() throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "aquifer-bench-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let (floors, json) = (folder.appending(path: "floors.json"), folder.appending(path: "report.json"))
+    let keys = ["lastDevice", "processor", "pushes", "notifierMemory", "registered", "known", "other"]
+    let list = keys.map { key in #"{"key":"\#(key)","name":"\#(key)","unit":"u"}"# }.joined(separator: ",")
+    try Data("[\(list)]".utf8).write(to: floors)
+    let (status, output) = try bench(
+      ["--push", "--registrations", "20", "--floors", floors.path, "--json", json.path])
+    #expect(status == 1, "\(output)")
+    let figures = try Value(json: Array(Data(contentsOf: json)))["figures"].elements
+    #expect(figures.filter { $0["value"] == .null }.map { $0["key"].string } == ["other"], "\(output)")
+    #expect(output.contains("| lastDevice, u |") && !output.contains("bare SQLite"))
+  }
+
   @Test(.timeLimit(.minutes(1))) func `an installation that runs is measured where it is, and goes on`() async throws {
     try await Installation.run { installation in
       let ready = installation.ready

@@ -158,30 +158,34 @@ private let minute: Int64 = 60_000
   }
 }
 
-@Suite struct SignatureLedgerTests {
+@Suite struct CommitGroupTests {
+  private static func ledger(_ world: World) -> CommitGroup<ClaimSignature, Bool> {
+    CommitGroup { [directory = world.service.directory] in try await directory.claim($0) }
+  }
+
   private func claim(_ digest: UInt8, _ request: String, expiry: Int64 = .max) -> ClaimSignature {
     ClaimSignature(digest: [UInt8](repeating: digest, count: 32), requestID: request, expiry: expiry)
   }
 
   @Test func `a signature is one request's, also after a restart`() async throws {
     var world = try await World.withContainer()
-    var ledger = SignatureLedger(directory: world.service.directory)
-    #expect(try await ledger.claim(claim(1, "A")))
-    #expect(try await ledger.claim(claim(1, "A")), "the gateway's own repetition")
-    #expect(try await !ledger.claim(claim(1, "B")))
-    #expect(try await ledger.claim(claim(2, "B")))
+    var ledger = Self.ledger(world)
+    #expect(try await ledger.commit(claim(1, "A")))
+    #expect(try await ledger.commit(claim(1, "A")), "the gateway's own repetition")
+    #expect(try await !ledger.commit(claim(1, "B")))
+    #expect(try await ledger.commit(claim(2, "B")))
     world = try await world.restarted()
-    ledger = SignatureLedger(directory: world.service.directory)
-    #expect(try await !ledger.claim(claim(1, "B")))
-    #expect(try await ledger.claim(claim(1, "A")))
+    ledger = Self.ledger(world)
+    #expect(try await !ledger.commit(claim(1, "B")))
+    #expect(try await ledger.commit(claim(1, "A")))
   }
 
   @Test func `of many requests with one signature at once one wins`() async throws {
     let world = try await World.withContainer()
-    let ledger = SignatureLedger(directory: world.service.directory)
+    let ledger = Self.ledger(world)
     let won = try await withThrowingTaskGroup(of: (UInt8, Bool).self) { group in
       for number in 0..<200 {
-        group.addTask { (UInt8(number % 5), try await ledger.claim(claim(UInt8(number % 5), "R\(number)"))) }
+        group.addTask { (UInt8(number % 5), try await ledger.commit(claim(UInt8(number % 5), "R\(number)"))) }
       }
       return try await group.reduce(into: [UInt8]()) { if $1.1 { $0.append($1.0) } }
     }
@@ -190,13 +194,13 @@ private let minute: Int64 = 60_000
 
   @Test func `an expired signature is forgotten`() async throws {
     let world = try await World.withContainer()
-    let ledger = SignatureLedger(directory: world.service.directory)
+    let ledger = Self.ledger(world)
     for number in UInt8(0)..<10 {
-      #expect(try await ledger.claim(claim(number, "A", expiry: world.clock.now + minute)))
+      #expect(try await ledger.commit(claim(number, "A", expiry: world.clock.now + minute)))
     }
     #expect(try await world.service.directory.count("usedSignature") == 10)
     world.clock.advance(by: 2 * minute)
-    #expect(try await ledger.claim(claim(99, "A", expiry: world.clock.now + minute)))
+    #expect(try await ledger.commit(claim(99, "A", expiry: world.clock.now + minute)))
     #expect(try await world.service.directory.count("usedSignature") == 1)
   }
 }

@@ -267,7 +267,9 @@ extension Directory {
       ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; \
       DROP TABLE dataEpoch;
       DROP TABLE identity; DROP TABLE identityProvider; DROP TABLE invitation;
-      DROP TABLE pushRegistration; DROP TABLE pushService;
+      DROP TABLE pushRegistration; DROP TABLE pushService; DROP TABLE signIn; DROP TABLE deviceSignIn;
+      ALTER TABLE session DROP COLUMN way; ALTER TABLE session DROP COLUMN provider;
+      ALTER TABLE session DROP COLUMN client;
       DROP TABLE staffRole; DROP TABLE consoleSession; DROP TABLE act;
       DROP TABLE sharedZone; DROP INDEX userPhone; ALTER TABLE user DROP COLUMN phone; PRAGMA user_version=6;
       """)

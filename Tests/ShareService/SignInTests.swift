@@ -18,12 +18,12 @@ extension World {
 
   func signIn(
     _ name: String = "alice", _ password: String = World.password, isKept: Bool = false, address: String = "192.0.2.1",
-    environment: Records.Environment = .development
+    environment: Records.Environment = .development, client: String? = nil
   ) async throws -> SignIn.Reply {
     try await service.signIns.signIn(
       SignIn(
         container: Self.container, environment: environment, userName: name, password: password, isKept: isKept,
-        clientAddress: address))
+        clientAddress: address, client: client))
   }
 
   /// A session's first token.
@@ -162,7 +162,7 @@ extension World {
     #expect(
       try await world.service.directory.createSession(
         forUser: known.key, passwordHash: known.hash, World.container, .development, isKept: false,
-        apiToken: Grant(text: grant)?.apiToken) == nil)
+        apiToken: Grant(text: grant)?.apiToken, from: SignInSource(way: .password, address: "")) == nil)
   }
 
   @Test func `many attempts at once are counted before any is looked at`() async throws {
@@ -221,7 +221,8 @@ extension World {
     try await world.ok("POST", "/admin/1/users/alice/password", #"{"password":"battery staple"}"#)
     #expect(
       try await directory.createSession(
-        forUser: known.key, passwordHash: known.hash, World.container, .development, isKept: false) == nil)
+        forUser: known.key, passwordHash: known.hash, World.container, .development, isKept: false,
+        from: SignInSource(way: .password, address: "")) == nil)
   }
 
   @Test func `a hash of other costs is made anew at the next sign-in`() async throws {

@@ -174,7 +174,10 @@ extension World {
         ["container": World.photos, "environment": "development", "user": "erin", "object": "an object"]
       ),
     ]
-    + ["stores", "zones", "registrations", "subscriptions", "events", "quarantine", "duplicates", "participants"].map {
+    + [
+      "stores", "zones", "registrations", "sign-ins", "subscriptions", "events", "quarantine", "duplicates",
+      "participants",
+    ].map {
       ("GET", $0, "", ["container": World.photos])
     }
 
@@ -204,6 +207,7 @@ extension World {
   private static let refused: [(String, String, String)] = [
     ("POST", "containers", #"{"container":"iCloud.new"}"#), ("DELETE", "containers/\(World.photos)", ""),
     ("GET", "users/erin", ""), ("POST", "users", #"{"name":"new"}"#), ("POST", "users/erin/disable", ""),
+    ("POST", "users/erin/sign-out", ""),
     ("POST", "users/erin/password", #"{"password":"a long password"}"#), ("POST", "users/erin/tokens", ""),
     ("PUT", "users/erin/quota", #"{"bytes":1}"#), ("DELETE", "users/erin", ""),
     ("POST", "roles", #"{"user":"dave","role":"operator"}"#),

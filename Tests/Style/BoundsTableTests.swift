@@ -59,6 +59,11 @@ private struct BoundsTable {
     ("figures and log lines", "Shared/ServiceKit/RecentFigures.swift", "nameLimit"),
     ("figures and log lines", "Shared/ServiceKit/RecentLog.swift", "lineLimit"),
     ("sessions of the console", "Services/ShareService/Directory/Directory+Staff.swift", "sessionsPerUser"),
+    ("sign-ins in the audit", "Services/ShareService/Directory/Directory+SignIns.swift", "signInSweepCount"),
+    ("devices that wait for", "Services/ShareService/Directory/Directory+DeviceSignIns.swift", "waitingDeviceLimit"),
+    ("devices that wait for", "Services/ShareService/Directory/Directory+DeviceSignIns.swift", "devicesPerAddress"),
+    ("devices whose questions", "Services/ShareService/SignIn/DevicePolls.swift", "rowLimit"),
+    ("identities of a user", "Services/ShareService/Directory/Directory+Account.swift", "identitiesPerUser"),
   ]
 
   /// As the document spells a number: 4096, 20 000.

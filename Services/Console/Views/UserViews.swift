@@ -51,7 +51,7 @@ enum UserViews {
     }
     pairs.append(
       ("shares", "\(View.text(answer["shares"])), with \(Units.count(answer["sharedWith"]?.int64 ?? 0, "other"))"))
-    for key in ["tokens", "sessions", "keys"] { pairs.append((key, View.text(answer[key]))) }
+    for key in ["tokens", "sessions", "registrations", "keys"] { pairs.append((key, View.text(answer[key]))) }
     return ([TextTable.text(pairs: pairs)] + tables(answer)).joined(separator: "\n\n") + partial(answer)
   }
 

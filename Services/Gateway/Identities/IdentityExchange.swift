@@ -25,25 +25,29 @@ extension Gateway {
       throw RecordError(.notFound, "There is no provider of identities '\(name)'")
     }
     let provider = try state.providers.provider(entry)
+    let source = exchange.request.signInSource(.exchange, provider: entry.name)
     let found: (identity: Identity, expiry: Int64)
     do throws(IdentityError) {
       found = try await provider.identity(ofIDToken: token, nonce: nonce, now: wallClock.now)
     } catch {
       tell(error, of: entry)
-      throw error.kind == .refused
-        ? RecordError(.authenticationFailed, error.description)
-        : RecordError(.tryAgainLater, "The provider '\(name)' can't be asked at the moment", retryAfter: 5)
+      guard error.kind == .refused else {
+        throw RecordError(.tryAgainLater, "The provider '\(name)' can't be asked at the moment", retryAfter: 5)
+      }
+      try await note(.provider, of: source, container, environment)
+      throw RecordError(.authenticationFailed, error.description)
     }
     // Without the signature, which has a second spelling that needs no key.
     let signed = token.split(separator: ".").dropLast().joined(separator: ".")
     guard try await isFirstUse(of: signed, until: found.expiry) else {
+      try await note(.used, of: source, container, environment)
       throw RecordError(.authenticationFailed, "The ID token was used before")
     }
     let reply = try await share.call(
       SignInByIdentity(
         container: container, environment: environment, provider: entry.name,
         person: SignInByIdentity.Person(found.identity), isKept: body["keep"]?.bool ?? true,
-        grant: exchange.authentication?.reply.grant))
+        grant: exchange.authentication?.reply.grant, source: source))
     guard let session = reply.webAuthToken, let user = reply.userRecordName else {
       throw RecordError(.accessDenied, SignInPage.Problem.refused(reply.refusal ?? .closed).sentence)
     }

@@ -1,4 +1,4 @@
-// `/signin/with/…` and `/signin/return/…`: the way of a browser to a provider of identities and back.
+// `/signin/with/…`: the way of a browser to a provider of identities.
 
 import Authentication
 import Crypto
@@ -13,43 +13,61 @@ import WebServices
 extension Gateway {
   /// Time that a person may take at the provider. Unit: seconds.
   private static let attemptTime: Int64 = 900
-  private static let answerByteLimit = 16_384
+  /// Browsers drop cookies whose name and value are longer (RFC 6265).
+  private static let cookieByteLimit = 4096
 
   /// The providers on the sign-in page; none while the share service is away.
-  func providerLinks(_ state: SignInState, _ key: [UInt8]) async -> [SignInPage.ProviderLink] {
+  func providerLinks(_ state: SignInState, to destination: SignInPage.Destination, _ key: [UInt8]) async
+    -> [SignInPage.ProviderLink]
+  {
+    let query = "?state=\(state.text(signedWith: key))\(destination == .app ? "" : "&for=account")"
+    return await providers(of: state.container).map { entry in
+      SignInPage.ProviderLink(
+        displayName: entry.displayName, address: "/signin/with/\(entry.name)\(query)\(destination.parameters)")
+    }
+  }
+
+  func providers(of container: ContainerID) async -> [IdentityProviderEntry] {
     do throws(RecordError) {
-      let text = state.text(signedWith: key)
-      return try await self.state.providers.entries(of: state.container, from: share).map { entry in
-        SignInPage.ProviderLink(displayName: entry.displayName, address: "/signin/with/\(entry.name)?state=\(text)")
-      }
+      return try await state.providers.entries(of: container, from: share)
     } catch {
       // Dropped because names and passwords still work, and a share service of an earlier release knows no providers.
       return []
     }
   }
 
-  /// Sends the browser to the provider.
+  /// Sends the browser to the provider, to sign in.
   func beginIdentity(_ request: HTTPRequest, provider name: String) async throws(RecordError) -> HTTPResponse {
     if let problem = throttling(request) { return SignInPage.ended(problem) }
     let key = try await secrets.signingKey()
     guard let text = request.query("state"),
       let signIn = SignInState(text: text, verifiedWith: key, now: wallClock.now)
     else { return SignInPage.ended(.badLink) }
-    let form = await signInForm(signIn, key)
+    let code = request.query("code").flatMap { UserCode($0) }
+    let destination: SignInPage.Destination =
+      request.query("for") == "account" ? .account(deviceCode: code) : .app
+    let form = await signInForm(signIn, to: destination, key)
     // A foreign page must not lead people past the page that says which app they sign in to.
     guard isFromOwnPage(request) else { return form.page() }
-    let entry: IdentityProviderEntry
-    do throws(RecordError) {
-      guard
-        let found = try await state.providers.entries(of: signIn.container, from: share).first(where: {
-          $0.name == name
-        })
-      else { return form.page(problem: .unknownProvider) }
-      entry = found
+    let purpose: IdentityAttempt.Purpose =
+      switch destination {
+      case .app: request.query("keep") == nil ? .app : .keptApp
+      case .account(let code): .account(deviceCode: code?.letters)
+      }
+    do throws(SignInPage.Problem) {
+      return try await lead(request, to: name, of: signIn.container, purpose, origin: text, key)
     } catch {
-      // Dropped because the visitor can only try again, whatever the reason; the bus counts failed calls.
-      return form.page(problem: .away)
+      return form.page(problem: error)
     }
+  }
+
+  /// The redirection to a provider, with the cookie of a new attempt.
+  /// - Parameter origin: `IdentityAttempt.origin`.
+  func lead(
+    _ request: HTTPRequest, to name: String, of container: ContainerID, _ purpose: IdentityAttempt.Purpose,
+    origin: String, _ key: [UInt8]
+  ) async throws(SignInPage.Problem) -> HTTPResponse {
+    let entry = try await entry(named: name, of: container)
     let attempt = SignInAttempt(random: random.bytes(96))
     let address: String
     do {
@@ -57,14 +75,17 @@ extension Gateway {
         attempt, returnAddress: returnAddress(entry, request), now: wallClock.now)
     } catch {
       tell(error, of: entry)
-      return form.page(problem: .away)
+      throw .away
     }
     let kept = IdentityAttempt(
-      provider: entry.name, signIn: text, state: attempt.state, nonce: attempt.nonce, verifier: attempt.verifier,
-      isKept: request.query("keep") != nil, expiry: wallClock.now + Self.attemptTime * 1000)
+      provider: entry.name, origin: origin, state: attempt.state, nonce: attempt.nonce, verifier: attempt.verifier,
+      purpose: purpose, expiry: wallClock.now + Self.attemptTime * 1000)
+    let text = kept.text(signedWith: key)
+    guard Self.cookieName(attempt.state).utf8.count + text.utf8.count <= Self.cookieByteLimit else {
+      throw .longCallback
+    }
     let cookie = attemptCookie(
-      attempt.state, kept.text(signedWith: key), seconds: Self.attemptTime, isSentWithForms: entry.answersByForm,
-      request)
+      attempt.state, text, seconds: Self.attemptTime, isSentWithForms: entry.answersByForm, request)
     return HTTPResponse(
       status: 302,
       headers: [
@@ -73,62 +94,18 @@ extension Gateway {
       ])
   }
 
-  /// Takes the provider's answer.
-  func finishIdentity(_ request: HTTPRequest, provider name: String) async throws(RecordError) -> HTTPResponse {
-    if let problem = throttling(request) { return SignInPage.ended(problem) }
-    let key = try await secrets.signingKey()
-    guard let fields = ProviderAnswer(request, byteLimit: Self.answerByteLimit), let state = fields["state"],
-      let cookie = request.cookie(Self.cookieName(state)),
-      let attempt = IdentityAttempt(text: cookie, verifiedWith: key, now: wallClock.now),
-      attempt.provider == name, ConstantTime.areEqual(Array(attempt.state.utf8), Array(state.utf8)),
-      let signIn = SignInState(text: attempt.signIn, verifiedWith: key, now: wallClock.now)
-    else { return SignInPage.ended(.foreignAnswer) }
-    var response = try await finish(attempt, signIn, fields, key, request)
-    let removal = attemptCookie(state, "", seconds: 0, isSentWithForms: request.method == .post, request)
-    response.headers.append(("Set-Cookie", removal))
-    return response
-  }
-
-  private func finish(
-    _ attempt: IdentityAttempt, _ signIn: SignInState, _ fields: ProviderAnswer, _ key: [UInt8], _ request: HTTPRequest
-  ) async throws(RecordError) -> HTTPResponse {
-    let form = await signInForm(signIn, key)
-    guard let code = fields["code"], fields["error"] == nil else { return form.page(problem: .declined) }
-    let reply: SignInByIdentity.Reply
+  func entry(named name: String, of container: ContainerID) async throws(SignInPage.Problem)
+    -> IdentityProviderEntry
+  {
+    let entries: [IdentityProviderEntry]
     do throws(RecordError) {
-      let entries = try await state.providers.entries(of: signIn.container, from: share)
-      guard let entry = entries.first(where: { $0.name == attempt.provider }) else {
-        return form.page(problem: .unknownProvider)
-      }
-      guard try await isFirstUse(of: attempt.state, until: attempt.expiry) else { return SignInPage.ended(.badLink) }
-      let provider = try state.providers.provider(entry)
-      var person: Identity
-      do throws(IdentityError) {
-        person = try await provider.identity(
-          forCode: code, issuer: fields["iss"],
-          SignInAttempt(state: attempt.state, nonce: attempt.nonce, verifier: attempt.verifier),
-          returnAddress: returnAddress(entry, request), now: wallClock.now)
-      } catch {
-        tell(error, of: entry)
-        return form.page(problem: error.kind == .unavailable ? .away : .declined)
-      }
-      if entry.answersByForm { person.takeNames(from: fields["user"]) }
-      reply = try await share.call(
-        SignInByIdentity(
-          container: signIn.container, environment: signIn.environment, provider: entry.name,
-          person: SignInByIdentity.Person(person), isKept: attempt.isKept,
-          grant: signIn.grant.isEmpty ? nil : signIn.grant))
+      entries = try await state.providers.entries(of: container, from: share)
     } catch {
       // Dropped because the visitor can only try again, whatever the reason; the bus counts failed calls.
-      return form.page(problem: .away)
+      throw .away
     }
-    guard let token = reply.webAuthToken, let userName = reply.userName else {
-      guard let refusal = reply.refusal, refusal != .apiToken else { return SignInPage.ended(.revoked) }
-      return form.page(problem: .refused(refusal))
-    }
-    return SignInPage.success(
-      signIn, token: token,
-      cookie: await cookie(of: signIn, userName: userName, token: token, isKept: attempt.isKept, key, request))
+    guard let entry = entries.first(where: { $0.name == name }) else { throw .unknownProvider }
+    return entry
   }
 
   // MARK: Parts
@@ -150,29 +127,23 @@ extension Gateway {
     }
   }
 
-  private func throttling(_ request: HTTPRequest) -> SignInPage.Problem? {
-    guard let seconds = limiter.take(.address(request.remoteAddress)) else { return nil }
-    metrics.countThrottled(by: "address")
-    return .throttled(seconds: seconds)
-  }
-
   /// True for a link that was followed on a page of this server.
-  private func isFromOwnPage(_ request: HTTPRequest) -> Bool {
+  func isFromOwnPage(_ request: HTTPRequest) -> Bool {
     if let site = request.header("sec-fetch-site") { return site == "same-origin" }
     // Browsers before 2023 tell the page's address alone.
     guard let page = request.header("referer") else { return false }
     return PageOrigin.origin(of: page) == PageOrigin.origin(of: options.publicAddress.url(for: request))
   }
 
-  private func returnAddress(_ entry: IdentityProviderEntry, _ request: HTTPRequest) -> String {
+  func returnAddress(_ entry: IdentityProviderEntry, _ request: HTTPRequest) -> String {
     "\(options.publicAddress.url(for: request))/signin/return/\(entry.name)"
   }
 
   /// Each attempt has a cookie, so that two windows do not disturb each other.
-  private static func cookieName(_ state: String) -> String { "aquiferSignIn_\(state.prefix(16))" }
+  static func cookieName(_ state: String) -> String { "aquiferSignIn_\(state.prefix(16))" }
 
   /// - Parameter isSentWithForms: true for a cookie that the browser also sends with a form of another site.
-  private func attemptCookie(
+  func attemptCookie(
     _ state: String, _ value: String, seconds: Int64, isSentWithForms: Bool, _ request: HTTPRequest
   ) -> String {
     let isSecure = options.publicAddress.url(for: request).hasPrefix("https://")
@@ -182,46 +153,5 @@ extension Gateway {
       \(Self.cookieName(state))=\(value); Path=/signin/return/; Max-Age=\(seconds); HttpOnly; \
       SameSite=\(site)\(isSecure ? "; Secure" : "")
       """
-  }
-}
-
-/// The parameters of a provider's answer, in the query or in a form.
-private struct ProviderAnswer {
-  private let request: HTTPRequest
-  private let form: FormBody?
-
-  /// nil for a form that is too long or malformed.
-  init?(_ request: HTTPRequest, byteLimit: Int) {
-    self.request = request
-    guard request.method == .post else {
-      form = nil
-      return
-    }
-    guard request.body.count <= byteLimit, let form = FormBody(request.body) else { return nil }
-    self.form = form
-  }
-
-  subscript(_ name: String) -> String? { form.map { $0[name] } ?? request.query(name) }
-}
-
-extension Identity {
-  /// Apple tells names once, beside its token and unsigned; they name the person to others and prove nothing.
-  fileprivate mutating func takeNames(from text: String?) {
-    guard let text, let name = (try? JSONValue(parsing: Array(text.utf8)))?["name"] else { return }
-    func part(_ key: String) -> String? {
-      name[key]?.string.flatMap { text in
-        (1...255).contains(text.utf8.count) && text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f } ? text : nil
-      }
-    }
-    givenName = givenName ?? part("firstName")
-    familyName = familyName ?? part("lastName")
-  }
-}
-
-extension SignInByIdentity.Person {
-  init(_ identity: Identity) {
-    self.init(
-      issuer: identity.issuer, subject: identity.subject, emailAddress: identity.emailAddress,
-      givenName: identity.givenName, familyName: identity.familyName)
   }
 }

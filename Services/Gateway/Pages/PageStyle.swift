@@ -59,6 +59,11 @@ enum PageStyle {
       text-align: center; width: 1.75rem;
     }
     .or { color: var(--soft); font-size: .9rem; margin: 1.25rem 0 0; text-align: center; }
+    h2 { font-size: 1.1rem; font-weight: 650; margin: 1.75rem 0 0; }
+    .rows { list-style: none; margin: 0; padding: 0; }
+    .rows li { align-items: center; border-bottom: 1px solid var(--line); display: flex; gap: .75rem; \
+    justify-content: space-between; padding: .75rem 0; }
+    .rows button { padding: .4rem .8rem; width: auto; }
     [hidden] { display: none; }
     :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
     a { color: var(--accent); }

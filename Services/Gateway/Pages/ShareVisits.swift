@@ -63,7 +63,7 @@ extension Gateway {
   /// The sign-in form; for a browser that is kept signed in to the share's container, the share. A link that has
   /// nothing for such a visitor looks the same as to strangers.
   private func welcome(_ shortGUID: String, _ request: HTTPRequest) async -> HTTPResponse {
-    guard request.query("account") == nil, request.cookie(KeptSignIn.cookieName) != nil else {
+    guard request.query("account") == nil, request.cookie(KeptSignIn.Pages.shares.cookieName) != nil else {
       return SharePage.signIn()
     }
     do throws(RecordError) {

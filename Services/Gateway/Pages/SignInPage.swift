@@ -12,58 +12,25 @@ enum SignInPage {
     var isKept = false
   }
 
-  enum Problem: Hashable, Sendable {
-    case wrong, incomplete, away
-    case throttled(seconds: Int)
-    /// Problems that end the sign-in: the page shows no form.
-    case badLink, foreignForm, foreignCallback, revoked
-    /// The provider's answer belongs to no sign-in of this browser; ends the sign-in.
-    case foreignAnswer
-    case unknownProvider, declined
-    case refused(SignInByIdentity.Refusal)
+  /// The place that a person signs in to.
+  enum Destination: Hashable, Sendable {
+    case app
+    /// The person's own account. Its session is of half an hour and belongs to the page.
+    /// - Parameter deviceCode: of a device that the person is about to sign in from there; nil: of none.
+    case account(deviceCode: UserCode? = nil)
 
-    /// The sentence for the visitor. An unknown name and a wrong password get the same one.
-    var sentence: String {
+    /// The path that takes the form.
+    var path: String {
       switch self {
-      case .wrong: "The name or the password is wrong."
-      case .incomplete: "Type your name and your password."
-      case .away: "Sign-in does not work at the moment. Try again in a few seconds."
-      case .throttled(let seconds): "Too many attempts. Try again in \(Self.text(seconds))."
-      case .badLink:
-        "This sign-in took too long, or its address is not complete. Go back to the app and sign in from there."
-      case .revoked: "This server no longer knows the app."
-      case .foreignCallback: "The app asked for a callback to an address that it is not registered with."
-      case .foreignAnswer:
-        "This sign-in began in another browser, or took too long. Go back to the app and sign in from there."
-      case .unknownProvider: "This server does not offer that way to sign in."
-      case .declined: "You were not signed in there. Try again, or choose another way."
-      case .refused(.closed): "New people can't sign up here. Ask the person who runs this server for an account."
-      case .refused(.uninvited): "Only invited people can sign up here, and nobody has invited your e-mail address."
-      case .refused(.addressTaken):
-        "Somebody has an account with your e-mail address. Sign in with its name and its password."
-      case .refused(.disabled): "This account is closed."
-      case .refused(.provider): "This server no longer offers that way to sign in."
-      case .refused(.apiToken): "This server no longer knows the app."
-      case .foreignForm: "The form did not come from the sign-in page. Go back to the app and sign in from there."
+      case .app: "/signin"
+      case .account: AccountPage.path
       }
     }
 
-    var status: Int {
-      switch self {
-      case .wrong, .foreignForm, .revoked, .declined, .refused: 403
-      case .incomplete, .badLink, .foreignCallback, .foreignAnswer: 400
-      case .unknownProvider: 404
-      case .away: 503
-      case .throttled: 429
-      }
-    }
-
-    /// Seconds to wait; nil: the visitor may try again at once.
-    var retryAfter: Int? { if case .throttled(let seconds) = self { seconds } else { nil } }
-
-    private static func text(_ seconds: Int) -> String {
-      let minutes = (seconds + 59) / 60
-      return seconds < 100 ? "\(seconds) \(seconds == 1 ? "second" : "seconds")" : "\(minutes) minutes"
+    /// Parameters that go along with the state.
+    var parameters: String {
+      guard case .account(let code?) = self else { return "" }
+      return "&code=\(code.letters)"
     }
   }
 
@@ -82,6 +49,7 @@ enum SignInPage {
     /// The app that the visitor signs in to.
     let app: PageApp
     let providers: [ProviderLink]
+    let destination: Destination
 
     /// - Parameter problem: the reason for showing the form again; nil the first time.
     func page(_ entry: Entry = Entry(), problem: Problem? = nil) -> HTTPResponse {
@@ -91,23 +59,44 @@ enum SignInPage {
 
   private static func form(_ form: Form, _ entry: Entry, problem: Problem?) -> HTTPResponse {
     let (state, app) = (form.state, form.app)
+    let callback = form.destination == .app ? state.callbackURL : nil
+    let action = Page.escaped("\(form.destination.path)?state=\(form.stateText)\(form.destination.parameters)")
     let content = """
       \(Page.badge(app.name))
-      <h1>Sign in</h1>
-      <p class="soft">\(audience(of: state, app))</p>
+      <h1>\(form.destination == .app ? "Sign in" : "Your account")</h1>
+      <p class="soft">\(form.destination == .app ? audience(of: state, app) : accountAudience(form.destination))</p>
       \(Page.alert(problem?.sentence))
       \(links(form.providers))
-      <form method="post" action="/signin?state=\(form.stateText)">
+      <form method="post" action="\(action)">
       \(Page.credentialFields(name: entry.name))
-      <p class="row"><input id="keep" name="keep" type="checkbox" value="yes"\(entry.isKept ? " checked" : "")><label \
-      for="keep">Keep me signed in</label></p>
+      \(form.destination == .app ? keepField(entry) : "")
       <p class="actions"><button id="submit" class="primary" type="submit">Sign in</button><button id="cancel" \
       type="button" hidden>Cancel</button></p>
       </form>
+      \(form.destination == .app ? accountLink(form) : "")
       """
     return page(
-      problem, data: [("origin", state.origin ?? ""), ("callback", state.callbackURL ?? "")], content,
-      script: formScript, formTarget: state.callbackURL.map(source))
+      problem, data: [("origin", state.origin ?? ""), ("callback", callback ?? "")], content, script: formScript,
+      formTarget: callback.map(source))
+  }
+
+  private static func accountAudience(_ destination: Destination) -> String {
+    if case .account(.some) = destination { return "before you sign a device in." }
+    return "to see your sessions and your ways to sign in."
+  }
+
+  private static func keepField(_ entry: Entry) -> String {
+    """
+    <p class="row"><input id="keep" name="keep" type="checkbox" value="yes"\(entry.isKept ? " checked" : "")><label \
+    for="keep">Keep me signed in</label></p>
+    """
+  }
+
+  private static func accountLink(_ form: Form) -> String {
+    """
+    <footer><a id="account" href="\(AccountPage.path)?state=\(form.stateText)">Sessions and ways to sign \
+    in</a></footer>
+    """
   }
 
   /// The other ways to sign in, above the form.
@@ -181,8 +170,7 @@ enum SignInPage {
     const keep = document.getElementById('keep');
     for (const link of document.querySelectorAll('a.provider')) {
       const address = link.href, follow = () => { link.href = address + (keep.checked ? '&keep=yes' : ''); };
-      keep.addEventListener('change', follow);
-      follow();
+      if (keep) { keep.addEventListener('change', follow); follow(); }
     }
     cancel.hidden = !window.opener && !page.callback;
     cancel.addEventListener('click', () => {

@@ -12,11 +12,9 @@ extension Gateway {
   private static let bodyByteLimit = 16_384
 
   /// `GET` shows the form; `POST` handles the submitted form.
-  func signIn(_ request: HTTPRequest) async throws(RecordError) -> HTTPResponse {
-    if let seconds = limiter.take(.address(request.remoteAddress)) {
-      metrics.countThrottled(by: "address")
-      return SignInPage.ended(.throttled(seconds: seconds))
-    }
+  func signIn(_ request: HTTPRequest, to destination: SignInPage.Destination) async throws(RecordError) -> HTTPResponse
+  {
+    if let problem = throttling(request) { return SignInPage.ended(problem) }
     let key = try await secrets.signingKey()
     guard var state = request.query("state").flatMap({ SignInState(text: $0, verifiedWith: key, now: wallClock.now) })
     else {
@@ -28,7 +26,7 @@ extension Gateway {
       }
       state.callbackURL = asked
     }
-    let form = await signInForm(state, key)
+    let form = await signInForm(state, to: destination, key)
     guard request.method == .post else { return form.page() }
     guard isOwn(request) else { return SignInPage.ended(.foreignForm) }
     guard request.body.count <= Self.bodyByteLimit, let fields = FormBody(request.body), let name = fields["name"],
@@ -41,8 +39,8 @@ extension Gateway {
     guard !userName.isEmpty, !password.isEmpty else { return form.page(entry, problem: .incomplete) }
     let message = SignIn(
       container: state.container, environment: state.environment, userName: userName, password: password,
-      isKept: entry.isKept,
-      clientAddress: request.remoteAddress, grant: state.grant.isEmpty ? nil : state.grant)
+      isKept: entry.isKept, clientAddress: request.remoteAddress, grant: state.grant.isEmpty ? nil : state.grant,
+      client: ClientName.name(ofUserAgent: request.header("user-agent")))
     let reply: SignIn.Reply
     do throws(RecordError) {
       reply = try await share.call(message)
@@ -52,18 +50,45 @@ extension Gateway {
     }
     if reply.isOver == true { return SignInPage.ended(.revoked) }
     if let token = reply.webAuthToken {
-      return SignInPage.success(
-        state, token: token,
-        cookie: await cookie(of: state, userName: userName, token: token, isKept: entry.isKept, key, request))
+      return await arrive(form, userName: userName, token: token, isKept: entry.isKept, key, request)
     }
     return form.page(entry, problem: reply.retryAfter.map { .throttled(seconds: $0) } ?? .wrong)
   }
 
   /// The sign-in page with all that it shows.
-  func signInForm(_ state: SignInState, _ key: [UInt8]) async -> SignInPage.Form {
+  func signInForm(_ state: SignInState, to destination: SignInPage.Destination, _ key: [UInt8]) async
+    -> SignInPage.Form
+  {
     SignInPage.Form(
       state: state, stateText: state.text(signedWith: key), app: await pageApp(of: state.container),
-      providers: await providerLinks(state, key))
+      providers: await providerLinks(state, to: destination, key), destination: destination)
+  }
+
+  /// Leads a person who has signed in to the app or to the account page.
+  /// - Parameter token: of the session that has begun.
+  func arrive(
+    _ form: SignInPage.Form, userName: String, token: String, isKept: Bool, _ key: [UInt8], _ request: HTTPRequest
+  ) async -> HTTPResponse {
+    switch form.destination {
+    case .app:
+      return SignInPage.success(
+        form.state, token: token,
+        cookie: await cookie(of: form.state, userName: userName, token: token, isKept: isKept, key, request))
+    case .account(let deviceCode):
+      let seconds = UseAccount.sessionTime / 1000
+      guard
+        let kept = await keptSignIn(for: .account, form.state, userName: userName, token: token, seconds: seconds)
+      else { return form.page(problem: .away) }
+      return AccountPage.entered(
+        deviceCode, cookie: cookie(kept.text(signedWith: key), for: .account, seconds: seconds, request))
+    }
+  }
+
+  /// The problem of an address that asks too often; counts the request.
+  func throttling(_ request: HTTPRequest) -> SignInPage.Problem? {
+    guard let seconds = limiter.take(.address(request.remoteAddress)) else { return nil }
+    metrics.countThrottled(by: "address")
+    return .throttled(seconds: seconds)
   }
 
   /// True when the page itself sent the form. A request that no browser sent is accepted: it carries no browser's

@@ -54,7 +54,7 @@ final class APNsSender: PushSender {
       sent = try await client.send(
         "POST", "\(base)/3/device/\(device)", headers: headers(of: content), body: content.json, timeout: Self.timeout)
     } catch {
-      return .later(.service, pause: nil)
+      return .later(.service, pause: nil, reason: error.reason)
     }
     return outcome(of: sent)
   }
@@ -81,9 +81,9 @@ final class APNsSender: PushSender {
     case 403 where reason == "ExpiredProviderToken":
       // Apple's clock is ahead of ours, or the token waited in a queue.
       forgetToken()
-      return .later(.device, pause: .seconds(1))
-    case 429: return .later(.device, pause: response.retryAfter)
-    case 500...: return .later(.service, pause: response.retryAfter)
+      return .later(.device, pause: .seconds(1), reason: reason)
+    case 429: return .later(.device, pause: response.retryAfter, reason: reason)
+    case 500...: return .later(.service, pause: response.retryAfter, reason: reason)
     default: return .refused(reason: reason)
     }
   }

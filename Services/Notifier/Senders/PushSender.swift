@@ -16,8 +16,10 @@ enum PushOutcome: Hashable, Sendable {
   /// The vendor no longer knows the device.
   case gone
   /// The vendor is busy or away, or the device gets too many pushes.
-  /// - Parameter pause: the time that the vendor asked for; nil: it named none.
-  case later(PushLine.Failure, pause: Duration?)
+  /// - Parameters:
+  ///   - pause: the time that the vendor asked for; nil: it named none.
+  ///   - reason: for operators.
+  case later(PushLine.Failure, pause: Duration?, reason: String)
   /// The vendor will refuse the next attempt, too.
   /// - Parameter reason: the vendor's word for it, for operators.
   case refused(reason: String)

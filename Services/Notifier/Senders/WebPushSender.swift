@@ -49,7 +49,7 @@ final class WebPushSender: PushSender {
       return Self.outcome(
         of: try await client.send("POST", endpoint, headers: headers, body: body, timeout: Self.timeout))
     } catch {
-      return error.kind == .badURL ? .gone : .later(.service, pause: nil)
+      return error.kind == .badURL ? .gone : .later(.service, pause: nil, reason: error.reason)
     }
   }
 
@@ -57,8 +57,8 @@ final class WebPushSender: PushSender {
     switch response.status {
     case 200...299: .delivered
     case 404, 410: .gone
-    case 429: .later(.device, pause: response.retryAfter)
-    case 500...: .later(.service, pause: response.retryAfter)
+    case 429: .later(.device, pause: response.retryAfter, reason: "status \(response.status)")
+    case 500...: .later(.service, pause: response.retryAfter, reason: "status \(response.status)")
     default: .refused(reason: "status \(response.status)")
     }
   }

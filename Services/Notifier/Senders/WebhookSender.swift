@@ -27,12 +27,12 @@ struct WebhookSender: PushSender {
       return switch response.status {
       case 200...299: .delivered
       case 410: .gone
-      case 429: .later(.device, pause: response.retryAfter)
-      case 500...: .later(.service, pause: response.retryAfter)
+      case 429: .later(.device, pause: response.retryAfter, reason: "status \(response.status)")
+      case 500...: .later(.service, pause: response.retryAfter, reason: "status \(response.status)")
       default: .refused(reason: "status \(response.status)")
       }
     } catch {
-      return error.kind == .badURL ? .gone : .later(.service, pause: nil)
+      return error.kind == .badURL ? .gone : .later(.service, pause: nil, reason: error.reason)
     }
   }
 }

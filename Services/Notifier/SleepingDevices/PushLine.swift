@@ -24,6 +24,8 @@ struct PushLine: Sendable {
     let ping: Ping
     /// Attempts that failed.
     let failureCount: Int
+    /// Pauses of the service before this attempt.
+    fileprivate let pauseCount: Int
   }
 
   private enum Slot: Sendable {
@@ -34,27 +36,10 @@ struct PushLine: Sendable {
     case resting
   }
 
-  struct Limits: Sendable {
-    /// The least time between two pushes of a key to a device.
-    var interval = Duration.seconds(2)
-    /// Pushes that wait, are under way or rest, to all places together.
-    var count = 100_000
-    /// Pushes under way at a time: to one place, to all, and of one user.
-    var underWay = 256
-    var underWayTogether = 1024
-    var underWayOfUser = 64
-    /// Attempts of one push.
-    var attempts = 8
-    /// Time after which a push that has to wait for others is looked at again.
-    var turn = Duration.milliseconds(50)
-    var firstPause = Duration.seconds(1)
-    var longestPause = Duration.seconds(300)
-  }
-
   enum Addition: Hashable, Sendable {
     case added
     case merged
-    /// A push is dropped: the one of this place that has waited longest, or without one the new push itself.
+    /// A push is dropped: the one of this place whose turn is next, or without one the new push itself.
     case displaced
   }
 
@@ -66,24 +51,31 @@ struct PushLine: Sendable {
     case service
   }
 
-  private let limits: Limits
+  /// What follows a failed attempt.
+  struct Retry: Hashable, Sendable {
+    /// False when the push is given up.
+    let isKept: Bool
+    /// Set when this failure pauses the whole service.
+    let servicePause: Duration?
+  }
+
+  private let limits: PushLimits
   private var slots: [Key: Slot] = [:]
+  /// Pushes whose time has come. Their users take turns.
+  private var ready = TurnQueue<Key>()
+  /// Pushes that rest or wait for their next attempt. Each slot that is not under way is here or in `ready`, once.
   private var due = DueQueue<ContinuousClock.Instant, Key>()
   private var underWayCount = 0
   private var pausedUntil: ContinuousClock.Instant?
-  /// Attempts that failed in a row.
+  private var pauseCount = 0
+  /// Pauses in a row.
   private var failureCount = 0
 
-  init(_ limits: Limits) { self.limits = limits }
+  init(_ limits: PushLimits) { self.limits = limits }
 
   var isEmpty: Bool { slots.isEmpty }
-  /// Pushes that wait, are under way or rest.
-  var count: Int { slots.count }
 
-  /// - Parameter isFull: true when there is no room for a further push.
-  mutating func put(_ ping: Ping, for device: Device, at now: ContinuousClock.Instant, isFull: Bool = false)
-    -> Addition
-  {
+  mutating func put(_ ping: Ping, for device: Device, in room: inout PushRoom) -> Addition {
     let key = Key(device: device, ping: ping.key)
     switch slots[key] {
     case .waiting(let known, let failures):
@@ -100,82 +92,111 @@ struct PushLine: Sendable {
       slots[key] = .waiting(ping, failureCount: 0)
       return .added
     case nil:
-      if isFull, !dropOldest() { return .displaced }
+      let isFull = room.isFull
+      if room.isFull(for: device.user) || (isFull && !dropFirst(&room)) { return .displaced }
       slots[key] = .waiting(ping, failureCount: 0)
-      due.add(key, at: now)
+      room.enter(device.user)
+      ready.append(key, of: device.user)
       return isFull ? .displaced : .added
     }
   }
 
   /// - Returns: false when nothing of this place waits.
-  private mutating func dropOldest() -> Bool {
-    guard let (_, key) = due.takeFirst() else { return false }
-    slots[key] = nil
+  private mutating func dropFirst(_ room: inout PushRoom) -> Bool {
+    guard let key = ready.popFirst()?.element ?? due.takeFirst()?.element else { return false }
+    remove(key, &room)
     return true
   }
 
+  private mutating func remove(_ key: Key, _ room: inout PushRoom) {
+    slots[key] = nil
+    room.leave(key.device.user)
+  }
+
+  /// Pushes that may be under way. A service that failed is tried with one, and gets the others when that one arrives.
+  private var width: Int { failureCount == 0 ? limits.underWay : 1 }
+
   /// The pushes whose time has come, as many as may be under way.
-  /// - Parameter mayStart: false for a device that has to wait for others of its user.
-  mutating func takeDue(at now: ContinuousClock.Instant, where mayStart: (Device) -> Bool = { _ in true })
-    -> [Due]
-  {
+  /// - Parameter isHeldUp: called with each user who has to wait for the end of another push of theirs.
+  mutating func takeDue(
+    at now: ContinuousClock.Instant, in room: inout PushRoom, isHeldUp: (_ user: String) -> Void
+  ) -> [Due] {
+    while let key = due.takeFirst(dueAt: now) {
+      switch slots[key] {
+      case .waiting: ready.append(key, of: key.device.user)
+      case .resting: remove(key, &room)
+      case .underWay, nil: break
+      }
+    }
     if let pausedUntil, now < pausedUntil { return [] }
     pausedUntil = nil
     var taken: [Due] = []
-    while underWayCount < limits.underWay, let key = due.takeFirst(dueAt: now) {
-      switch slots[key] {
-      case .waiting(let ping, let failures):
-        guard mayStart(key.device) else {
-          due.add(key, at: now + limits.turn)
-          continue
-        }
-        slots[key] = .underWay(next: nil)
-        underWayCount += 1
-        taken.append(Due(key: key, ping: ping, failureCount: failures))
-      case .resting: slots[key] = nil
-      case .underWay, nil: break
+    while underWayCount < width, room.hasWay {
+      let next = ready.popFirst { user in
+        if room.hasWay(for: user) { return true }
+        isHeldUp(user)
+        return false
       }
+      guard let key = next?.element else { break }
+      guard case .waiting(let ping, let failures) = slots[key] else { continue }
+      slots[key] = .underWay(next: nil)
+      underWayCount += 1
+      room.begin(key.device.user)
+      taken.append(Due(key: key, ping: ping, failureCount: failures, pauseCount: pauseCount))
     }
     return taken
   }
 
-  /// The time of the next `takeDue` that can take something; nil while none can.
+  /// The time of the next `takeDue` that can do something, unless the end of a push makes way before; nil for none.
   var nextTime: ContinuousClock.Instant? {
-    guard underWayCount < limits.underWay, let next = due.nextTime else { return nil }
-    return pausedUntil.map { max($0, next) } ?? next
+    guard !ready.isEmpty, let pausedUntil else { return due.nextTime }
+    return due.nextTime.map { min($0, pausedUntil) } ?? pausedUntil
   }
 
   /// Ends an attempt that the service answered for good.
-  mutating func finish(_ push: Due, at now: ContinuousClock.Instant) {
+  mutating func finish(_ push: Due, at now: ContinuousClock.Instant, in room: inout PushRoom) {
     failureCount = 0
-    rest(push, until: now + limits.interval)
+    rest(push, until: now + limits.interval, &room)
   }
 
-  private mutating func rest(_ push: Due, until time: ContinuousClock.Instant) {
-    underWayCount -= 1
+  private mutating func rest(_ push: Due, until time: ContinuousClock.Instant, _ room: inout PushRoom) {
+    end(push, &room)
     guard case .underWay(let next) = slots[push.key] else { return }
     slots[push.key] = next.map { .waiting($0, failureCount: 0) } ?? .resting
     due.add(push.key, at: time)
   }
 
-  /// Ends an attempt that failed, and pauses the device or the service.
-  /// - Parameter pause: the time that the service asked for.
-  /// - Returns: false when the push is given up.
-  mutating func retry(_ push: Due, after pause: Duration?, of failure: Failure, at now: ContinuousClock.Instant) -> Bool
-  {
-    if failure == .service { failureCount += 1 }
-    let doublings = failure == .service ? failureCount - 1 : push.failureCount
-    let doubled = limits.firstPause * (1 << min(doublings, 20))
-    let until = now + max(pause ?? .zero, min(doubled, limits.longestPause))
-    if failure == .service { pausedUntil = max(pausedUntil ?? until, until) }
-    guard push.failureCount + 1 < limits.attempts else {
-      rest(push, until: until)
-      return false
-    }
+  private mutating func end(_ push: Due, _ room: inout PushRoom) {
     underWayCount -= 1
-    guard case .underWay(let next) = slots[push.key] else { return true }
+    room.end(push.key.device.user)
+  }
+
+  /// Ends an attempt that failed, and pauses the device or the service. Attempts that were under way together pause the
+  /// service once.
+  /// - Parameter pause: the time that the service asked for.
+  mutating func retry(
+    _ push: Due, after pause: Duration?, of failure: Failure, at now: ContinuousClock.Instant,
+    in room: inout PushRoom
+  ) -> Retry {
+    let isNews = failure == .service && push.pauseCount == pauseCount
+    if isNews {
+      failureCount += 1
+      pauseCount += 1
+    }
+    let doublings = failure == .service ? failureCount - 1 : push.failureCount
+    let doubled = limits.firstPause * (1 << min(max(doublings, 0), 20))
+    let length = max(pause ?? .zero, min(doubled, limits.longestPause))
+    let until = now + length
+    if isNews || (failure == .service && pause != nil) { pausedUntil = max(pausedUntil ?? until, until) }
+    let servicePause = isNews ? length : nil
+    guard push.failureCount + 1 < limits.attempts else {
+      rest(push, until: until, &room)
+      return Retry(isKept: false, servicePause: servicePause)
+    }
+    end(push, &room)
+    guard case .underWay(let next) = slots[push.key] else { return Retry(isKept: true, servicePause: servicePause) }
     slots[push.key] = .waiting(next ?? push.ping, failureCount: push.failureCount + 1)
     due.add(push.key, at: until)
-    return true
+    return Retry(isKept: true, servicePause: servicePause)
   }
 }

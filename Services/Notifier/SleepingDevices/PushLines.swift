@@ -1,4 +1,6 @@
-// The lines of all places where devices are woken, and the room that they share.
+// The lines of all places where devices are woken. Only lines with something to do are looked at.
+
+import Queues
 
 /// A pure value. A place that is away delays no other, and a user whose places are slow delays no other user.
 struct PushLines: Sendable {
@@ -9,77 +11,90 @@ struct PushLines: Sendable {
     let place: String
   }
 
-  private let limits: PushLine.Limits
+  private let limits: PushLimits
   private var lines: [Name: PushLine] = [:]
-  /// Pushes under way, by user.
-  private var underWay: [String: Int] = [:]
-  private var underWayTotal = 0
-  /// Pushes that wait, are under way or rest.
-  private(set) var count = 0
+  private var room: PushRoom
+  /// Lines that may have something to send, each once.
+  private var listed = FIFO<Name>()
+  private var names: Set<Name> = []
+  /// Lines by their next times. An entry that does not equal the one in `times` is out of date.
+  private var due = DueQueue<ContinuousClock.Instant, Name>()
+  private var times: [Name: ContinuousClock.Instant] = [:]
+  /// Lines with pushes of a user who has too many under way.
+  private var heldUp: [String: Set<Name>] = [:]
 
-  init(_ limits: PushLine.Limits) { self.limits = limits }
-
-  private mutating func change<Result>(_ name: Name, _ body: (inout PushLine) -> Result) -> Result {
-    let before = lines[name]?.count ?? 0
-    let result = body(&lines[name, default: PushLine(limits)])
-    let after = lines[name]?.count ?? 0
-    count += after - before
-    if after == 0 { lines[name] = nil }
-    return result
+  init(_ limits: PushLimits) {
+    self.limits = limits
+    room = PushRoom(limits)
   }
 
-  mutating func put(_ ping: Ping, for device: PushLine.Device, in name: Name, at now: ContinuousClock.Instant)
-    -> PushLine.Addition
-  {
-    let isFull = count >= limits.count
-    return change(name) { $0.put(ping, for: device, at: now, isFull: isFull) }
+  /// Pushes that wait, are under way or rest.
+  var count: Int { room.count }
+
+  mutating func put(_ ping: Ping, for device: PushLine.Device, in name: Name) -> PushLine.Addition {
+    change(name) { $0.put(ping, for: device, in: &$1) }
   }
 
   /// The pushes whose time has come, as many as may be under way.
   mutating func takeDue(at now: ContinuousClock.Instant) -> [(line: Name, push: PushLine.Due)] {
-    var taken: [(line: Name, push: PushLine.Due)] = []
-    let limits = limits
-    var (underWay, total) = (underWay, underWayTotal)
-    // An array, because the keys' view would keep a copy of all lines.
-    for name in Array(lines.keys) {
-      let due = change(name) { line in
-        line.takeDue(at: now) { device in
-          guard total < limits.underWayTogether, underWay[device.user, default: 0] < limits.underWayOfUser else {
-            return false
-          }
-          underWay[device.user, default: 0] += 1
-          total += 1
-          return true
-        }
-      }
-      taken += due.map { (name, $0) }
+    while let next = due.nextTime, next <= now, let (time, name) = due.takeFirst() {
+      guard times[name] == time else { continue }
+      times[name] = nil
+      list(name)
     }
-    (self.underWay, underWayTotal) = (underWay, total)
+    var taken: [(line: Name, push: PushLine.Due)] = []
+    // The lines behind the last one that has way are looked at when a push ends.
+    while room.hasWay, let name = listed.popFirst() {
+      names.remove(name)
+      taken += take(name, now).map { (name, $0) }
+    }
     return taken
   }
 
-  /// The time of the next `takeDue` that can take something; nil while none can.
-  var nextTime: ContinuousClock.Instant? { lines.values.lazy.compactMap(\.nextTime).min() }
+  private mutating func take(_ name: Name, _ now: ContinuousClock.Instant) -> [PushLine.Due] {
+    guard lines[name] != nil else { return [] }
+    var waiting: Set<String> = []
+    let taken = lines[name, default: PushLine(limits)].takeDue(at: now, in: &room) { waiting.insert($0) }
+    for user in waiting { heldUp[user, default: []].insert(name) }
+    if lines[name]?.isEmpty == true { lines[name] = nil }
+    // The last of all ways may have gone to this line, which then has more to send.
+    if !room.hasWay { list(name) }
+    if let next = lines[name]?.nextTime, times[name].map({ next < $0 }) ?? true {
+      times[name] = next
+      due.add(name, at: next)
+    }
+    return taken
+  }
+
+  /// The time of the next `takeDue` that can take something, unless a push comes or ends before; nil for none. Known
+  /// after `takeDue`.
+  var nextTime: ContinuousClock.Instant? { due.nextTime }
 
   /// Ends an attempt that the service answered for good.
   mutating func finish(_ push: PushLine.Due, in name: Name, at now: ContinuousClock.Instant) {
-    end(push)
-    change(name) { $0.finish(push, at: now) }
+    change(name) { $0.finish(push, at: now, in: &$1) }
+    makeWay(for: push.key.device.user)
   }
 
   /// Ends an attempt that failed (`PushLine.retry`).
   mutating func retry(
     _ push: PushLine.Due, in name: Name, after pause: Duration?, of failure: PushLine.Failure,
     at now: ContinuousClock.Instant
-  ) -> Bool {
-    end(push)
-    return change(name) { $0.retry(push, after: pause, of: failure, at: now) }
+  ) -> PushLine.Retry {
+    defer { makeWay(for: push.key.device.user) }
+    return change(name) { $0.retry(push, after: pause, of: failure, at: now, in: &$1) }
   }
 
-  private mutating func end(_ push: PushLine.Due) {
-    let user = push.key.device.user
-    let left = underWay[user, default: 1] - 1
-    underWay[user] = left > 0 ? left : nil
-    underWayTotal -= 1
+  private mutating func change<Result>(_ name: Name, _ body: (inout PushLine, inout PushRoom) -> Result) -> Result {
+    defer { list(name) }
+    return body(&lines[name, default: PushLine(limits)], &room)
+  }
+
+  private mutating func makeWay(for user: String) {
+    for name in heldUp.removeValue(forKey: user) ?? [] { list(name) }
+  }
+
+  private mutating func list(_ name: Name) {
+    if names.insert(name).inserted { listed.append(name) }
   }
 }

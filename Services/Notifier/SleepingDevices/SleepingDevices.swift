@@ -32,7 +32,7 @@ final class SleepingDevices: Sendable {
   private static let lookInterval = Duration.seconds(60)
 
   init(
-    _ switchboard: Switchboard, _ authenticator: Authenticator, clients: PushClients, limits: PushLine.Limits,
+    _ switchboard: Switchboard, _ authenticator: Authenticator, clients: PushClients, limits: PushLimits,
     metrics: Metrics, timing: Timing, log: Log, name: String
   ) {
     self.switchboard = switchboard
@@ -65,14 +65,13 @@ final class SleepingDevices: Sendable {
   }
 
   private func put(_ ping: Ping, for id: Int64) {
-    let now = timing.now()
     let addition = state.withLock { state -> PushLine.Addition? in
       guard let registration = state.roster[id], let (entry, _) = state.services.service(of: registration) else {
         return nil
       }
       return state.lines.put(
         ping, for: PushLine.Device(registration: id, user: registration.device.userRecordName),
-        in: PushLines.Name(service: entry.name, place: registration.address.place), at: now)
+        in: PushLines.Name(service: entry.name, place: registration.address.place))
     }
     metrics.count(addition)
     wake.yield()
@@ -229,10 +228,17 @@ final class SleepingDevices: Sendable {
     case .refused(let reason):
       finish(push, in: line)
       log.warning("push refused", ["service": .text(entry.name), "reason": .text(reason)])
-    case .later(let failure, let pause):
+    case .later(let failure, let pause, let reason):
       let now = timing.now()
-      let isKept = state.withLock { $0.lines.retry(push, in: line, after: pause, of: failure, at: now) }
-      if !isKept { metrics.dropped.increment() }
+      let retry = state.withLock { $0.lines.retry(push, in: line, after: pause, of: failure, at: now) }
+      if !retry.isKept { metrics.dropped.increment() }
+      guard let pause = retry.servicePause else { return }
+      log.warning(
+        "push service paused",
+        [
+          "service": .text(entry.name), "place": .text(line.place), "reason": .text(reason),
+          "seconds": .integer(Int64(pause / .seconds(1))),
+        ])
     }
   }
 

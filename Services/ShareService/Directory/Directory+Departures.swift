@@ -95,6 +95,7 @@ extension Directory {
     return UserHoldings(
       tokenCount: try count(SQL("webAuthToken.count", "SELECT count(*) FROM webAuthToken WHERE user = ?1"), key),
       sessionCount: try sessions(ofUser: recordName).count,
+      registrationCount: try pushRegistrations(of: nil, ofUser: recordName).count,
       keyCount: try count(SQL("serverKey.count", "SELECT count(*) FROM serverKey WHERE user = ?1"), key),
       memberships: try memberships(ofUser: recordName), quotaByteCount: try quota(ofUser: key))
   }
@@ -135,6 +136,8 @@ struct UserHoldings: Sendable, Hashable {
 
   let tokenCount: Int
   let sessionCount: Int
+  /// Devices that are woken; at most 1000 are counted.
+  let registrationCount: Int
   let keyCount: Int
   /// In zones of other users.
   let memberships: [Membership]

@@ -91,44 +91,58 @@ extension Directory {
 
   // MARK: Sign-in
 
-  /// Finds or makes the person's user and opens a session, in one change.
+  /// Finds or makes the person's user and opens a session, in one change that also notes the sign-in.
   func signIn(_ message: SignInByIdentity) throws -> SignInByIdentity.Reply {
-    let apiToken = message.grant.flatMap { Grant(text: $0) }?.apiToken
+    // A gateway of an earlier release tells no source.
+    let source = message.source ?? SignInSource(way: .provider, provider: message.provider, address: "")
     return try change {
-      let rows = try identityProviders(of: message.container)
-      guard
-        let provider = rows.first(where: {
-          $0.entry.name == message.provider && $0.entry.issuer == message.person.issuer
-        })
-      else { return SignInByIdentity.Reply(refusal: .provider) }
-      if let apiToken, try !isKnown(apiToken: apiToken, message.container, message.environment) {
-        return SignInByIdentity.Reply(refusal: .apiToken)
+      let reply = try admit(message, from: source)
+      if let refusal = reply.refusal {
+        try insert(
+          NotedSignIn(
+            source: source, user: try identifiedUser(message.person)?.recordName, container: message.container,
+            environment: message.environment, refusal: refusal.rawValue))
       }
-      let user: IdentifiedUser
-      switch try identifiedUser(message.person) {
-      case let known?: user = known
-      case nil:
-        if let refusal = try signUpRefusal(message.person, provider.signUp) {
-          return SignInByIdentity.Reply(refusal: refusal)
-        }
-        user = try signUp(message.person, at: provider.entry.name)
-      }
-      guard !user.isDisabled else { return SignInByIdentity.Reply(refusal: .disabled) }
-      return SignInByIdentity.Reply(
-        webAuthToken: try openSession(
-          forUser: user.key, message.container, message.environment, isKept: message.isKept, apiToken: apiToken),
-        userRecordName: user.recordName, userName: user.name)
+      return reply
     }
   }
 
-  private struct IdentifiedUser {
+  private func admit(_ message: SignInByIdentity, from source: SignInSource) throws -> SignInByIdentity.Reply {
+    let apiToken = message.grant.flatMap { Grant(text: $0) }?.apiToken
+    let rows = try identityProviders(of: message.container)
+    guard
+      let provider = rows.first(where: {
+        $0.entry.name == message.provider && $0.entry.issuer == message.person.issuer
+      })
+    else { return SignInByIdentity.Reply(refusal: .provider) }
+    if let apiToken, try !isKnown(apiToken: apiToken, message.container, message.environment) {
+      return SignInByIdentity.Reply(refusal: .apiToken)
+    }
+    let user: IdentifiedUser
+    switch try identifiedUser(message.person) {
+    case let known?: user = known
+    case nil:
+      if let refusal = try signUpRefusal(message.person, provider.signUp) {
+        return SignInByIdentity.Reply(refusal: refusal)
+      }
+      user = try signUp(message.person, at: provider.entry.name)
+    }
+    guard !user.isDisabled else { return SignInByIdentity.Reply(refusal: .disabled) }
+    return SignInByIdentity.Reply(
+      webAuthToken: try openSession(
+        forUser: user.key, message.container, message.environment, isKept: message.isKept, apiToken: apiToken,
+        from: source),
+      userRecordName: user.recordName, userName: user.name)
+  }
+
+  struct IdentifiedUser {
     let key: Int64
     let recordName: String
     let name: String
     let isDisabled: Bool
   }
 
-  private func identifiedUser(_ person: SignInByIdentity.Person) throws -> IdentifiedUser? {
+  func identifiedUser(_ person: SignInByIdentity.Person) throws -> IdentifiedUser? {
     try connection.statement(
       SQL(
         "identity.user",
@@ -163,13 +177,18 @@ extension Directory {
     let (key, recordName) = try insertUser(
       NewUser(
         name: name, emailAddress: person.emailAddress, givenName: person.givenName, familyName: person.familyName))
-    try connection.statement(
-      SQL("identity.insert", "INSERT INTO identity (issuer, subject, user, added) VALUES (?1, ?2, ?3, ?4)")
-    ).binding(person.issuer, person.subject, key, clock.now).run()
+    try insertIdentity(of: person, user: key)
     if let address = person.emailAddress {
       try connection.statement(SQL("invitation.use", "DELETE FROM invitation WHERE email = ?1")).binding(address).run()
     }
     return IdentifiedUser(key: key, recordName: recordName, name: name, isDisabled: false)
+  }
+
+  /// Within a change.
+  func insertIdentity(of person: SignInByIdentity.Person, user key: Int64) throws {
+    try connection.statement(
+      SQL("identity.insert", "INSERT INTO identity (issuer, subject, user, added) VALUES (?1, ?2, ?3, ?4)")
+    ).binding(person.issuer, person.subject, key, clock.now).run()
   }
 
   private func key(ofUserWithAddress address: String) throws -> Int64? {

@@ -146,7 +146,7 @@ extension Directory {
   }
 
   /// Within a change.
-  private func endPushRegistration(_ id: Int64) throws {
+  func endPushRegistration(_ id: Int64) throws {
     try connection.statement(
       SQL(
         "pushRegistration.end",
@@ -235,11 +235,11 @@ extension Directory {
     }
   }
 
-  private static let registrationColumns = """
+  static let registrationColumns = """
     pushRegistration.id, revision, container.name, environment, recordName, clientID, grantText, hearsEveryZone, address
     """
 
-  private static func registration(_ row: Statement) throws -> PushRegistration {
+  static func registration(_ row: Statement) throws -> PushRegistration {
     PushRegistration(
       id: row.int64(0), revision: row.int64(1),
       device: RegisterForPush.Device(

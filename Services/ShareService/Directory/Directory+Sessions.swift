@@ -14,6 +14,13 @@ extension Directory {
     let environment: Environment
     let created: Int64
     let expires: Int64
+    /// The time of the latest token, which is at most some minutes before the latest use.
+    let lastUsed: Int64
+    /// nil for a session from before directories kept it.
+    let way: String?
+    /// The provider's name; nil without one.
+    let provider: String?
+    let client: String?
   }
 
   /// Opens a session for a user whose password was verified.
@@ -25,7 +32,7 @@ extension Directory {
   /// - Throws: `notFound` for the container.
   func createSession(
     forUser userKey: Int64, passwordHash: String, _ container: ContainerID, _ environment: Environment, isKept: Bool,
-    apiToken: [UInt8]? = nil
+    apiToken: [UInt8]? = nil, from source: SignInSource
   ) throws -> String? {
     try change {
       let isUnchanged = try connection.statement(
@@ -33,14 +40,16 @@ extension Directory {
       ).binding(userKey, passwordHash).first { $0.int64(0) }
       guard isUnchanged != nil else { return nil }
       if let apiToken, try !isKnown(apiToken: apiToken, container, environment) { return nil }
-      return try openSession(forUser: userKey, container, environment, isKept: isKept, apiToken: apiToken)
+      return try openSession(
+        forUser: userKey, container, environment, isKept: isKept, apiToken: apiToken, from: source)
     }
   }
 
-  /// Within a change that has checked the user and the API token.
+  /// Within a change that has checked the user and the API token. Notes the sign-in.
   /// - Returns: the first token.
   func openSession(
-    forUser userKey: Int64, _ container: ContainerID, _ environment: Environment, isKept: Bool, apiToken: [UInt8]?
+    forUser userKey: Int64, _ container: ContainerID, _ environment: Environment, isKept: Bool, apiToken: [UInt8]?,
+    from source: SignInSource
   ) throws -> String {
     let token = SessionPolicy.token(random.bytes(64))
     let name = random.hex(byteCount: 8)
@@ -51,12 +60,14 @@ extension Directory {
       SQL(
         "session.insert",
         """
-        INSERT INTO session (name, user, container, environment, lifetime, created, expires, apiToken) \
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        INSERT INTO session (name, user, container, environment, lifetime, created, expires, apiToken, way, provider, \
+        client) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
         """
       )
-    ).binding(name, userKey, try key(of: container), environment.rawValue, lifetime, now, now + lifetime, apiToken)
-      .run()
+    ).binding(
+      name, userKey, try key(of: container), environment.rawValue, lifetime, now, now + lifetime, apiToken,
+      source.way.rawValue, source.provider, source.client
+    ).run()
     let session = connection.lastInsertRowID
     try insertSessionToken(token, session: session, created: now, expires: now + lifetime)
     try connection.statement(
@@ -68,6 +79,11 @@ extension Directory {
         id DESC LIMIT \(SessionPolicy.sessionsPerUser))
         """)
     ).binding(userKey, session).run()
+    if connection.changes > 0 { try endOrphanedRegistrations(ofUser: userKey) }
+    try insert(
+      NotedSignIn(
+        source: source, user: try recordName(ofKey: userKey), container: container, environment: environment,
+        session: name))
     return token
   }
 
@@ -142,7 +158,8 @@ extension Directory {
       SQL(
         "session.list",
         """
-        SELECT session.name, user.name, container.name, environment, session.created, expires FROM session
+        SELECT session.name, user.name, container.name, environment, session.created, expires,
+          (SELECT max(created) FROM sessionToken WHERE session = session.id), way, provider, client FROM session
         JOIN user ON user.id = session.user JOIN container ON container.id = session.container
         WHERE expires > ?1 AND (?2 IS NULL OR user.name = ?2 OR user.recordName = ?2) ORDER BY session.id DESC
         """)
@@ -150,30 +167,52 @@ extension Directory {
       SessionRow(
         name: row.text(0), userName: row.text(1), container: try Self.containerID(row.text(2)),
         environment: try Self.environment(row.text(3)),
-        created: row.int64(4), expires: row.int64(5))
+        created: row.int64(4), expires: row.int64(5), lastUsed: row.optionalInt64(6) ?? row.int64(4),
+        way: row.optionalText(7), provider: row.optionalText(8), client: row.optionalText(9))
     }
   }
 
   /// - Throws: `notFound`.
   func endSession(_ name: String) throws {
     try change {
+      let user = try connection.statement(SQL("session.owner", "SELECT user FROM session WHERE name = ?1")).binding(
+        name
+      ).first { $0.int64(0) }
+      guard let user else { throw RecordError(.notFound, "There is no session '\(name)'") }
       try connection.statement(SQL("session.delete", "DELETE FROM session WHERE name = ?1")).binding(name).run()
-      guard connection.changes > 0 else { throw RecordError(.notFound, "There is no session '\(name)'") }
+      try endOrphanedRegistrations(ofUser: user)
+    }
+  }
+
+  /// Ends all sessions of a user at once, also those in the console.
+  /// - Returns: the record name.
+  /// - Throws: `notFound`.
+  func signOut(user name: String) throws -> String {
+    try change {
+      let (key, recordName) = try existingUser(name)
+      try endSessions(ofUser: key)
+      return recordName
     }
   }
 
   /// Within a change.
-  func endSessions(ofUser userKey: Int64) throws {
-    try connection.statement(SQL("session.deleteUser", "DELETE FROM session WHERE user = ?1")).binding(userKey).run()
+  /// - Parameter kept: the key of a session that stays; nil: none stays.
+  func endSessions(ofUser userKey: Int64, except kept: Int64? = nil) throws {
+    try connection.statement(
+      SQL("session.deleteUser", "DELETE FROM session WHERE user = ?1 AND id IS NOT ?2")
+    ).binding(userKey, kept).run()
     try connection.statement(SQL("consoleSession.deleteUser", "DELETE FROM consoleSession WHERE user = ?1")).binding(
       userKey
     ).run()
+    try endOrphanedRegistrations(ofUser: userKey)
   }
 
   /// Ends the sessions that began with an API token; within a change.
   func endSessions(ofAPIToken hash: [UInt8]) throws {
+    let registrations = try pushRegistrations(ofAPIToken: hash)
     try connection.statement(SQL("session.deleteAPIToken", "DELETE FROM session WHERE apiToken = ?1")).binding(hash)
       .run()
+    try endOrphans(of: registrations)
   }
 
   private func insertSessionToken(_ token: String, session: Int64, created: Int64, expires: Int64) throws {

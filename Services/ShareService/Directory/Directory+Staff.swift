@@ -90,22 +90,25 @@ extension Directory {
 
   enum ConsoleOpening: Sendable, Hashable {
     case token(String)
-    case lacksRole
+    /// The user's record name.
+    case lacksRole(String)
   }
 
   /// Opens a session for a user whose password was verified.
   /// - Parameter passwordHash: the hash that the password was verified against.
   /// - Returns: nil when the user was disabled or the password changed meanwhile.
-  func openConsole(forUser key: Int64, passwordHash: String) throws -> ConsoleOpening? {
-    guard try recordName(ofEnabledUser: key, passwordHash: passwordHash) != nil else { return nil }
-    guard try member(ofUser: key) != nil else { return .lacksRole }
-    return .token(try insertConsoleSession(ofUser: key))
+  func openConsole(forUser key: Int64, passwordHash: String, from source: SignInSource) throws -> ConsoleOpening? {
+    guard let recordName = try recordName(ofEnabledUser: key, passwordHash: passwordHash) else { return nil }
+    guard try member(ofUser: key) != nil else { return .lacksRole(recordName) }
+    return .token(try insertConsoleSession(ofUser: key, NotedSignIn(source: source, user: recordName)))
   }
 
   /// Opens a session for the holder of the operator token.
-  func openConsole() throws -> String { try insertConsoleSession(ofUser: nil) }
+  func openConsole(from source: SignInSource) throws -> String {
+    try insertConsoleSession(ofUser: nil, NotedSignIn(source: source, user: StaffMember.tokenName))
+  }
 
-  private func insertConsoleSession(ofUser key: Int64?) throws -> String {
+  private func insertConsoleSession(ofUser key: Int64?, _ signIn: NotedSignIn) throws -> String {
     let token = ConsoleSessionPolicy.prefix + random.hex(byteCount: 64)
     let now = clock.now
     try change {
@@ -128,6 +131,7 @@ extension Directory {
           ORDER BY created DESC, hash LIMIT \(ConsoleSessionPolicy.sessionsPerUser))
           """)
       ).binding(key).run()
+      try insert(signIn)
     }
     return token
   }

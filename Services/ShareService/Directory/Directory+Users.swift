@@ -137,6 +137,12 @@ extension Directory {
   /// - Throws: `notFound`.
   func recordName(ofUser name: String) throws -> String { try existingUser(name).recordName }
 
+  func recordName(ofKey key: Int64) throws -> String? {
+    try connection.statement(SQL("user.recordName", "SELECT recordName FROM user WHERE id = ?1")).binding(key).first {
+      $0.text(0)
+    }
+  }
+
   // MARK: Passwords
 
   /// The stored password hash and the user's key; nil for an unknown name and for a user without a password.
@@ -236,15 +242,23 @@ extension Directory {
   /// - Returns: true when there was such a token.
   func revokeWebAuthToken(_ token: String) throws -> Bool {
     try change {
+      let hash = SHA256.hash(token)
+      let user = try connection.statement(
+        SQL(
+          "user.ofToken",
+          """
+          SELECT user FROM session JOIN sessionToken ON session = session.id WHERE hash = ?1
+          UNION ALL SELECT user FROM webAuthToken WHERE hash = ?1
+          """)
+      ).binding(hash).first { $0.int64(0) }
+      guard let user else { return false }
       try connection.statement(
         SQL("session.deleteToken", "DELETE FROM session WHERE id = (SELECT session FROM sessionToken WHERE hash = ?1)")
-      )
-      .binding(SHA256.hash(token)).run()
-      if connection.changes > 0 { return true }
-      try connection.statement(SQL("webAuthToken.delete", "DELETE FROM webAuthToken WHERE hash = ?1")).binding(
-        SHA256.hash(token)
-      ).run()
-      return connection.changes > 0
+      ).binding(hash).run()
+      try connection.statement(SQL("webAuthToken.delete", "DELETE FROM webAuthToken WHERE hash = ?1")).binding(hash)
+        .run()
+      try endOrphanedRegistrations(ofUser: user)
+      return true
     }
   }
 

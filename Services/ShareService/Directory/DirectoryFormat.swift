@@ -41,6 +41,11 @@ enum DirectoryFormat: Int64, CaseIterable {
   case identities = 12
   /// Push services and registrations of devices. Cost: none, the new tables are empty.
   case push = 13
+  /// The audit of sign-ins; the way, provider and client of each session. Cost: none, the new table is empty and the
+  /// new columns NULL.
+  case signIns = 14
+  /// Devices that wait until somebody allows their code. Cost: none, the new table is empty.
+  case deviceSignIns = 15
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -114,6 +119,8 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .staff: Self.staffTables
     case .identities: Self.identityTables
     case .push: Self.pushTables
+    case .signIns: Self.signInTables
+    case .deviceSignIns: Self.deviceSignInTable
     }
   }
 

@@ -97,6 +97,7 @@ extension OperatorAPI {
       usage.write(to: &writer)
       writer.member("tokens", holdings.tokenCount)
       writer.member("sessions", holdings.sessionCount)
+      writer.member("registrations", holdings.registrationCount)
       writer.member("keys", holdings.keyCount)
       writer.member("shares", shares.count)
       writer.member("sharedWith", shares.memberCount)

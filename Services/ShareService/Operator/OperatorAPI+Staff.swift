@@ -95,7 +95,7 @@ extension OperatorAPI {
     }
   }
 
-  private static let auditPage = 500
+  static let auditPage = 500
 }
 
 extension OperatorAPI.Request {

@@ -1,4 +1,4 @@
-// Users, their passwords and their sessions over HTTP.
+// Users and their passwords over HTTP.
 
 import Crypto
 import JSON
@@ -9,8 +9,8 @@ extension OperatorAPI {
   /// `GET` with `usage` and `container`, `GET /{name}` with `brief`, `DELETE /{name}`,
   /// `POST {"name","email","phone","givenName","familyName","password","discoverable"}`, `POST /{name}` with the
   /// changes,
-  /// `POST /{name}/password {"password"}`, `POST /{name}/disable`, `POST /{name}/enable`, `POST /{name}/tokens`,
-  /// `PUT /{name}/quota`.
+  /// `POST /{name}/password {"password"}`, `POST /{name}/disable`, `POST /{name}/enable`, `POST /{name}/sign-out`,
+  /// `POST /{name}/tokens`, `PUT /{name}/quota`.
   func users(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count, request.rest.last) {
     case ("GET", 0, _): return try await listUsers(request)
@@ -46,6 +46,13 @@ extension OperatorAPI {
       return OperatorAnswer { writer in
         writer.member("userRecordName", recordName)
         writer.member("disabled", false)
+      }
+    case ("POST", 2, "sign-out"):
+      let recordName = try await directory.signOut(user: request.rest[0])
+      await publish(DirectoryChanged(credentials: true, schemas: []))
+      return OperatorAnswer { writer in
+        writer.member("userRecordName", recordName)
+        writer.member("signedOut", true)
       }
     case ("POST", 2, "tokens"):
       let (recordName, token) = try await directory.createWebAuthToken(forUser: request.rest[0])
@@ -130,30 +137,5 @@ extension OperatorAPI {
       )
     }
     return hash
-  }
-
-  // MARK: Sessions
-
-  /// `GET` with `user`, `DELETE /{name}`.
-  func sessions(_ request: Request) async throws -> OperatorAnswer {
-    switch (request.method, request.rest.count) {
-    case ("GET", 0):
-      let rows = try await directory.sessions(ofUser: request.query["user"]).filter {
-        $0.container.rawValue == request.query["container"] ?? $0.container.rawValue
-      }
-      return OperatorAnswer(list: "sessions", rows) { row, writer in
-        writer.member("session", row.name)
-        writer.member("user", row.userName)
-        writer.member("container", row.container.rawValue)
-        writer.member("environment", row.environment.rawValue)
-        writer.member("created", row.created)
-        writer.member("expires", row.expires)
-      }
-    case ("DELETE", 1):
-      try await directory.endSession(request.rest[0])
-      await publish(DirectoryChanged(credentials: true, schemas: []))
-      return OperatorAnswer { $0.member("revoked", true) }
-    default: throw Self.noSuchCall(request)
-    }
   }
 }

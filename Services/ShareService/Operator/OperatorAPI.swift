@@ -131,6 +131,7 @@ struct OperatorAPI: Sendable {
     case .explain: return try await explain(request(after: 3))
     case .pings: return try await pings(request(after: 3))
     case .audit: return try await audit(request(after: 3))
+    case .signIns: return try await signIns(request(after: 3))
     case .identities: return try await identities(request(after: 3))
     case .invitations: return try await invitations(request(after: 3))
     case .pushServices: return try await pushServices(request(after: 3))

@@ -2,6 +2,7 @@
 
 enum OperatorNoun: String, CaseIterable, Sendable {
   case containers, users, tokens, keys, roles, sessions, usage, audit
+  case signIns = "sign-ins"
   case identities, invitations
   case pushServices = "push-services"
   case registrations
@@ -14,7 +15,7 @@ enum OperatorNoun: String, CaseIterable, Sendable {
   /// True for lists whose rows all name their container: a developer names one of theirs.
   var isListOfContainer: Bool {
     switch self {
-    case .tokens, .keys, .roles, .sessions, .users, .usage, .audit, .stores, .zones, .subscriptions, .events,
+    case .tokens, .keys, .roles, .sessions, .users, .usage, .audit, .signIns, .stores, .zones, .subscriptions, .events,
       .quarantine, .duplicates, .shares, .participants, .explain, .pings, .registrations:
       true
     case .identities, .invitations, .pushServices, .containers, .models, .schema, .rules, .status, .workers, .shards,

@@ -15,6 +15,8 @@ final class SignInDesk: Sendable {
   private let clock: any WallClock
   private let log: Log
   private let throttle = Mutex(SignInThrottle())
+  private let polls = Mutex(DevicePolls())
+  private let notes: CommitGroup<NotedSignIn, Void>
 
   private static let overloadedSeconds = 5
 
@@ -23,7 +25,14 @@ final class SignInDesk: Sendable {
     self.passwords = passwords
     self.clock = clock
     self.log = log
+    notes = CommitGroup { [directory] signIns in
+      try await directory.note(signIns)
+      return signIns.map { _ in }
+    }
   }
+
+  /// Notes a sign-in that began no session, durably. Attempts that have to wait are not noted: nothing was tried.
+  func note(_ signIn: NotedSignIn) async throws { try await notes.commit(signIn) }
 
   /// - Throws: `notFound` for the container; errors of the directory.
   func signIn(_ message: SignIn) async throws -> SignIn.Reply {
@@ -32,12 +41,15 @@ final class SignInDesk: Sendable {
     {
       return SignIn.Reply(isOver: true)
     }
+    let source = SignInSource(way: .password, address: message.clientAddress, client: message.client)
     let outcome = try await look(
-      at: Entry(name: message.userName, password: message.password, address: message.clientAddress)
+      at: Entry(
+        name: message.userName, password: message.password, source: source, container: message.container,
+        environment: message.environment)
     ) { [directory] known in
       try await directory.createSession(
         forUser: known.key, passwordHash: known.hash, message.container, message.environment, isKept: message.isKept,
-        apiToken: grant?.apiToken)
+        apiToken: grant?.apiToken, from: source)
     }
     switch outcome {
     case .right(let token): return SignIn.Reply(webAuthToken: token)
@@ -48,58 +60,93 @@ final class SignInDesk: Sendable {
 
   /// - Throws: errors of the directory.
   func check(_ message: CheckPassword) async throws -> CheckPassword.Reply {
+    let source = SignInSource(way: .share, address: message.clientAddress)
     let outcome = try await look(
-      at: Entry(name: message.userName, password: message.password, address: message.clientAddress)
+      at: Entry(name: message.userName, password: message.password, source: source)
     ) { [directory] known in
       try await directory.recordName(ofEnabledUser: known.key, passwordHash: known.hash)
     }
     switch outcome {
-    case .right(let recordName): return CheckPassword.Reply(userRecordName: recordName)
+    case .right(let recordName):
+      try await note(NotedSignIn(source: source, user: recordName))
+      return CheckPassword.Reply(userRecordName: recordName)
     case .wrong: return CheckPassword.Reply()
     case .wait(let seconds): return CheckPassword.Reply(retryAfter: seconds)
     }
+  }
+
+  /// Finds the device behind a typed code. Wrong codes count as guesses at one name.
+  /// - Throws: errors of the directory.
+  func lookUp(_ message: LookUpDeviceSignIn) async throws -> LookUpDeviceSignIn.Reply {
+    switch begin(name: Self.codeName, from: message.clientAddress) {
+    case .wait(let seconds): return LookUpDeviceSignIn.Reply(retryAfter: seconds)
+    case .counted(let attempt):
+      guard let device = try await directory.waitingDevice(message.userCode) else { return LookUpDeviceSignIn.Reply() }
+      throttle.withLock { $0.withdraw(attempt) }
+      return LookUpDeviceSignIn.Reply(device: device)
+    }
+  }
+
+  /// No user has this name.
+  private static let codeName = "_code"
+
+  /// - Throws: errors of the directory.
+  func poll(_ message: PollDeviceSignIn) async throws -> PollDeviceSignIn.Reply {
+    let device = Array(SHA256.hash(message.deviceCode))
+    if polls.withLock({ $0.isEarly(device, now: clock.now) }) { return .slowDown }
+    return try await directory.poll(message)
   }
 
   /// Opens a session of the console.
   /// - Throws: errors of the directory.
   func open(_ message: OpenConsole) async throws -> OpenConsole.Reply {
     let outcome: Outcome<Directory.ConsoleOpening>
+    let source = SignInSource(way: .console, address: message.clientAddress)
     switch message.entry {
     case .user(let name, let password):
-      outcome = try await look(at: Entry(name: name, password: password, address: message.clientAddress)) {
-        [directory] known in
-        try await directory.openConsole(forUser: known.key, passwordHash: known.hash)
+      outcome = try await look(at: Entry(name: name, password: password, source: source)) { [directory] known in
+        try await directory.openConsole(forUser: known.key, passwordHash: known.hash, from: source)
       }
-    case .operatorToken(let token): outcome = try await look(at: token, from: message.clientAddress)
+    case .operatorToken(let token): outcome = try await look(at: token, from: source)
     }
     switch outcome {
     case .right(.token(let token)): return OpenConsole.Reply(token: token)
-    case .right(.lacksRole): return OpenConsole.Reply(lacksRole: true)
+    case .right(.lacksRole(let user)):
+      try await note(NotedSignIn(source: source, user: user, refusal: "role"))
+      return OpenConsole.Reply(lacksRole: true)
     case .wrong: return OpenConsole.Reply()
     case .wait(let seconds): return OpenConsole.Reply(retryAfter: seconds)
     }
   }
 
   /// Counts tries of the operator token as those of a password, under a name that no user has.
-  private func look(at operatorToken: String, from address: String) async throws -> Outcome<Directory.ConsoleOpening> {
+  private func look(at operatorToken: String, from source: SignInSource) async throws
+    -> Outcome<Directory.ConsoleOpening>
+  {
     let counted: SignInThrottle.Attempt
-    switch begin(name: StaffMember.tokenName, from: address) {
+    switch begin(name: StaffMember.tokenName, from: source.address) {
     case .counted(let attempt): counted = attempt
     case .wait(let seconds): return .wait(seconds: seconds)
     }
     guard directory.isOperatorToken(operatorToken) else {
-      log.info("sign-in refused", ["address": .text(address)])
+      log.info("sign-in refused", ["address": .text(source.address)])
+      try await note(NotedSignIn(source: source, refusal: Self.wrongWord))
       return .wrong
     }
     throttle.withLock { $0.succeeded(counted) }
-    return .right(.token(try await directory.openConsole()))
+    return .right(.token(try await directory.openConsole(from: source)))
   }
 
-  /// A typed name and password, and the client's address.
+  /// The audit's word for a wrong name, password or token.
+  private static let wrongWord = "wrong"
+
+  /// A typed name and password, the client's place, and the app that the person signs in to.
   private struct Entry {
     let name: String
     let password: String
-    let address: String
+    let source: SignInSource
+    var container: ContainerID?
+    var environment: Environment?
   }
 
   private enum Outcome<Opened> {
@@ -117,7 +164,7 @@ final class SignInDesk: Sendable {
     // No user has a longer name, and the memory for attempts is bounded.
     guard entry.name.utf8.count <= Limit.nameByteCount else { return .wrong }
     let counted: SignInThrottle.Attempt
-    switch begin(name: entry.name, from: entry.address) {
+    switch begin(name: entry.name, from: entry.source.address) {
     case .counted(let attempt): counted = attempt
     case .wait(let seconds): return .wait(seconds: seconds)
     }
@@ -160,7 +207,11 @@ final class SignInDesk: Sendable {
       isAsTyped = isMatch
     }
     guard isMatch, let known, let opened = try await open(known) else {
-      log.info("sign-in refused", ["address": .text(entry.address)])
+      log.info("sign-in refused", ["address": .text(entry.source.address)])
+      try await note(
+        NotedSignIn(
+          source: entry.source, user: try await directory.key(ofUser: entry.name)?.recordName,
+          container: entry.container, environment: entry.environment, refusal: Self.wrongWord))
       return .wrong
     }
     throttle.withLock { $0.succeeded(counted) }

@@ -126,9 +126,12 @@ public struct SignInByIdentity: Message {
   public let isKept: Bool
   /// The app's credentials: the session ends with them. nil: it depends on none.
   public let grant: String?
+  /// nil from a gateway of an earlier release.
+  public let source: SignInSource?
 
   public init(
-    container: ContainerID, environment: Environment, provider: String, person: Person, isKept: Bool, grant: String?
+    container: ContainerID, environment: Environment, provider: String, person: Person, isKept: Bool, grant: String?,
+    source: SignInSource? = nil
   ) {
     self.container = container
     self.environment = environment
@@ -136,5 +139,6 @@ public struct SignInByIdentity: Message {
     self.person = person
     self.isKept = isKept
     self.grant = grant
+    self.source = source
   }
 }

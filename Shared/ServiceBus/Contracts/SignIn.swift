@@ -35,12 +35,15 @@ public struct SignIn: Message {
   public let clientAddress: String
   /// The app's credentials (`Authenticate.Reply.grant`): the session ends with them. nil: it depends on none.
   public let grant: String?
+  /// The client's short name; nil if it tells none.
+  public let client: String?
 
   public init(
     container: ContainerID, environment: Environment, userName: String, password: String, isKept: Bool,
-    clientAddress: String, grant: String? = nil
+    clientAddress: String, grant: String? = nil, client: String? = nil
   ) {
     self.grant = grant
+    self.client = client
     self.container = container
     self.environment = environment
     self.userName = userName

@@ -91,7 +91,10 @@ extension FuzzTarget {
       "aquifer share page", { ShareTicket(text: $0, verifiedWith: Fixture.key, now: now) },
       { $0.text(signedWith: Fixture.key) })
     try check(
-      "aquifer kept sign-in", { KeptSignIn(text: $0, verifiedWith: Fixture.key, now: now) },
+      "aquifer kept sign-in", { KeptSignIn(text: $0, for: .shares, verifiedWith: Fixture.key, now: now) },
+      { $0.text(signedWith: Fixture.key) })
+    try check(
+      "aquifer account", { KeptSignIn(text: $0, for: .account, verifiedWith: Fixture.key, now: now) },
       { $0.text(signedWith: Fixture.key) })
     try check(
       "aquifer sign-in", { SignInState(text: $0, verifiedWith: Fixture.key, now: now) },

@@ -9,6 +9,7 @@ import { showTokens } from "./credentials.js";
 import { showRoles } from "./roles.js";
 import { showSessions } from "./sessions.js";
 import { showShares } from "./shares.js";
+import { showSignIns } from "./sign-ins.js";
 import { showUser } from "./user.js";
 import { showUsers } from "./users.js";
 
@@ -18,6 +19,7 @@ const VIEWS = {
   tokens: ["Tokens and keys", showTokens],
   roles: ["Roles", showRoles],
   sessions: ["Sessions", showSessions],
+  "sign-ins": ["Sign-ins", showSignIns],
   audit: ["Audit", showAudit],
 };
 

@@ -4,7 +4,7 @@ import { call, get } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
 import { ago, date } from "../../core/format.js";
 import { show } from "../../core/router.js";
-import { button, empty, loading, place, table } from "../../parts/parts.js";
+import { button, cut, empty, loading, place, table } from "../../parts/parts.js";
 import { confirm, note } from "../../parts/dialogs.js";
 import { pagedArray } from "../../parts/pager.js";
 
@@ -27,6 +27,8 @@ export function sessionTable(sessions) {
       ["User", (row) => row.user],
       ["Container", (row) => row.container],
       ["Environment", (row) => row.environment, { class: "nowrap" }],
+      ["Client", (row) => cut([row.client, row.provider].filter(Boolean).join(", "), { class: "cut" })],
+      ["Used", (row) => ago(row.lastUsed), { class: "nowrap" }],
       ["Began", (row) => ago(row.created), { class: "nowrap" }],
       ["Ends", (row) => date(row.expires), { class: "nowrap" }],
       ["", (row) => button("End", () => end(row), { kind: "quiet", name: `End the session of ${row.user}` })],

@@ -66,6 +66,7 @@ function view({ user, sessions, roles, stores, silent }, signal) {
             ["Password", user.password ? "set" : "none"],
             ["Tokens", count(user.tokens ?? 0)],
             ["Sessions", count(user.sessions ?? 0)],
+            ["Devices that are woken", count(user.registrations ?? 0)],
             ["Server keys", count(user.keys ?? 0)],
           ]),
         ),

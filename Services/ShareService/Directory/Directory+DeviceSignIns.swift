@@ -1,0 +1,137 @@
+// Devices that wait until a person allows their code (RFC 8628).
+
+import Crypto
+import Records
+import SQLite
+import ServiceBus
+import ServiceKit
+
+extension DirectoryFormat {
+  /// `device` is the SHA-256 of the device's code. A row has a user once somebody allowed it.
+  static let deviceSignInTable = """
+    CREATE TABLE deviceSignIn (
+      device BLOB PRIMARY KEY, userCode TEXT NOT NULL UNIQUE,
+      container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE, environment TEXT NOT NULL,
+      grantText TEXT NOT NULL, name TEXT, address TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER NOT NULL,
+      user INTEGER REFERENCES user (id) ON DELETE CASCADE, isRefused INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+    CREATE INDEX deviceSignInExpires ON deviceSignIn (expires);
+    CREATE INDEX deviceSignInAddress ON deviceSignIn (address);
+    CREATE INDEX deviceSignInContainer ON deviceSignIn (container);
+    CREATE INDEX deviceSignInUser ON deviceSignIn (user);
+    """
+}
+
+extension Directory {
+  /// Devices that wait, of all and of one address.
+  static let waitingDeviceLimit = 10_000
+  static let devicesPerAddress = 20
+
+  /// - Throws: `notFound` for the container.
+  func begin(_ message: BeginDeviceSignIn) throws -> BeginDeviceSignIn.Reply {
+    let deviceCode = random.hex(byteCount: 32)
+    return try change {
+      try connection.statement(SQL("deviceSignIn.sweep", "DELETE FROM deviceSignIn WHERE expires <= ?1")).binding(
+        clock.now
+      ).run()
+      let ofAddress = try connection.statement(
+        SQL("deviceSignIn.ofAddress", "SELECT count(*) FROM deviceSignIn WHERE address = ?1")
+      ).binding(message.source.address).first { $0.int(0) }
+      guard (ofAddress ?? 0) < Self.devicesPerAddress,
+        try count("SELECT count(*) FROM deviceSignIn") < Self.waitingDeviceLimit
+      else { return BeginDeviceSignIn.Reply() }
+      // Another device has the code once in millions of years; then the database refuses the row.
+      guard let userCode = UserCode(letters()) else { return BeginDeviceSignIn.Reply() }
+      try connection.statement(
+        SQL(
+          "deviceSignIn.insert",
+          """
+          INSERT INTO deviceSignIn (device, userCode, container, environment, grantText, name, address, created, \
+          expires) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+          """)
+      ).binding(
+        SHA256.hash(deviceCode), userCode.letters, try key(of: message.container), message.environment.rawValue,
+        message.grant, message.source.client, message.source.address, clock.now,
+        clock.now + BeginDeviceSignIn.lifetime
+      ).run()
+      return BeginDeviceSignIn.Reply(deviceCode: deviceCode, userCode: userCode)
+    }
+  }
+
+  /// Letters of the alphabet, each as probable as any other.
+  private func letters() -> String {
+    var letters = ""
+    let alphabet = UserCode.alphabet
+    while letters.count < UserCode.letterCount {
+      for byte in random.bytes(UserCode.letterCount) where Int(byte) < 256 / alphabet.count * alphabet.count {
+        letters.append(alphabet[Int(byte) % alphabet.count])
+      }
+    }
+    return String(letters.prefix(UserCode.letterCount))
+  }
+
+  /// nil for a code with which no device waits.
+  func waitingDevice(_ code: UserCode) throws -> LookUpDeviceSignIn.Device? {
+    try connection.statement(
+      SQL(
+        "deviceSignIn.waiting",
+        """
+        SELECT container.name, environment, grantText, deviceSignIn.name, address, deviceSignIn.created
+        FROM deviceSignIn JOIN container ON container.id = container
+        WHERE userCode = ?1 AND expires > ?2 AND user IS NULL AND NOT isRefused
+        """)
+    ).binding(code.letters, clock.now).first { row in
+      LookUpDeviceSignIn.Device(
+        container: try Self.containerID(row.text(0)), environment: try Self.environment(row.text(1)),
+        grant: row.text(2), name: row.optionalText(3), address: row.text(4), created: row.int64(5))
+    }
+  }
+
+  /// Within a change that has judged the person.
+  /// - Parameter user: nil turns the device away.
+  /// - Returns: `device` when none waits with the code.
+  func decide(_ code: UserCode, user: Int64?) throws -> UseAccount.Refusal? {
+    guard let device = try waitingDevice(code) else { return .device }
+    try connection.statement(
+      SQL("deviceSignIn.decide", "UPDATE deviceSignIn SET user = ?2, isRefused = ?2 IS NULL WHERE userCode = ?1")
+    ).binding(code.letters, user).run()
+    if user == nil {
+      try insert(
+        NotedSignIn(
+          source: SignInSource(way: .device, address: device.address, client: device.name),
+          container: device.container, environment: device.environment, refusal: "person"))
+    }
+    return nil
+  }
+
+  /// Opens the session of a device whose code somebody allowed, once.
+  func poll(_ message: PollDeviceSignIn) throws -> PollDeviceSignIn.Reply {
+    let device = Array(SHA256.hash(message.deviceCode))
+    let found = try connection.statement(
+      SQL(
+        "deviceSignIn.poll",
+        """
+        SELECT user, isRefused, grantText, deviceSignIn.name, address FROM deviceSignIn
+        JOIN container ON container.id = container
+        WHERE device = ?1 AND expires > ?2 AND container.name = ?3 AND environment = ?4
+        """)
+    ).binding(device, clock.now, message.container.rawValue, message.environment.rawValue).first { row in
+      (
+        user: row.optionalInt64(0), isRefused: row.bool(1), apiToken: Grant(text: row.text(2))?.apiToken,
+        source: SignInSource(way: .device, address: row.text(4), client: row.optionalText(3))
+      )
+    }
+    guard let found else { return .expired }
+    guard found.isRefused || found.user != nil else { return .pending }
+    return try change {
+      try connection.statement(SQL("deviceSignIn.delete", "DELETE FROM deviceSignIn WHERE device = ?1")).binding(device)
+        .run()
+      guard let user = found.user else { return .refused }
+      guard let apiToken = found.apiToken, try isKnown(apiToken: apiToken, message.container, message.environment),
+        let recordName = try recordName(ofKey: user), try self.user(recordName: recordName)?.isDisabled == false
+      else { return .expired }
+      return .signedIn(
+        webAuthToken: try openSession(
+          forUser: user, message.container, message.environment, isKept: true, apiToken: apiToken, from: found.source))
+    }
+  }
+}

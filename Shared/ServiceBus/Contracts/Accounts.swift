@@ -1,0 +1,132 @@
+// A person's own account: their sessions and their ways to sign in, as the account page shows and changes them.
+
+public import Records
+
+/// Carries out an act of a person who has just signed in on the account page. A repetition has no further effect.
+public struct UseAccount: Message {
+  public static let name = "directory.account/1"
+  public static let senders: Set<Role> = [.gateway]
+  public static let isRepeatable = true
+
+  /// The time for which a sign-in on the account page counts. Unit: milliseconds.
+  public static let sessionTime: Int64 = 1_800_000
+
+  public enum Act: Hashable, Codable, Sendable {
+    case look
+    case endSession(String)
+    /// All sessions but the one of the page, also those in the console.
+    case endOtherSessions
+    /// Makes a person whom a provider has just identified the user's, as one more way to sign in.
+    case link(provider: String, person: SignInByIdentity.Person)
+    /// Removes a way to sign in, by `Identity.name`.
+    case unlink(String)
+    /// Signs the device with this code in as the user, or turns it away.
+    case allowDevice(UserCode)
+    case refuseDevice(UserCode)
+
+    public var endsSessions: Bool {
+      switch self {
+      case .endSession, .endOtherSessions: true
+      case .look, .link, .unlink, .allowDevice, .refuseDevice: false
+      }
+    }
+  }
+
+  public struct Session: Hashable, Codable, Sendable {
+    public let name: String
+    public let container: ContainerID
+    public let environment: Environment
+    /// nil for one that tells none.
+    public let client: String?
+    /// The provider's name; nil without one.
+    public let provider: String?
+    /// Milliseconds since 1970.
+    public let created: Int64
+    public let lastUsed: Int64
+    /// True for the session of the page itself.
+    public let isOwn: Bool
+
+    public init(
+      name: String, container: ContainerID, environment: Environment, client: String?, provider: String?,
+      created: Int64, lastUsed: Int64, isOwn: Bool
+    ) {
+      self.name = name
+      self.container = container
+      self.environment = environment
+      self.client = client
+      self.provider = provider
+      self.created = created
+      self.lastUsed = lastUsed
+      self.isOwn = isOwn
+    }
+  }
+
+  public struct Identity: Hashable, Codable, Sendable {
+    /// Stands for issuer and subject.
+    public let name: String
+    /// The provider's name on the sign-in page; without a provider the issuer.
+    public let displayName: String
+    /// Milliseconds since 1970.
+    public let added: Int64
+
+    public init(name: String, displayName: String, added: Int64) {
+      self.name = name
+      self.displayName = displayName
+      self.added = added
+    }
+  }
+
+  public struct Account: Hashable, Codable, Sendable {
+    /// Latest first.
+    public let sessions: [Session]
+    /// Oldest first.
+    public let identities: [Identity]
+    public let hasPassword: Bool
+
+    public init(sessions: [Session], identities: [Identity], hasPassword: Bool) {
+      self.sessions = sessions
+      self.identities = identities
+      self.hasPassword = hasPassword
+    }
+  }
+
+  public enum Refusal: String, Codable, Sendable {
+    /// The provider was removed, or is not for this container.
+    case provider
+    /// Another user signs in with this identity.
+    case taken
+    /// The user has as many identities as one may have.
+    case tooMany
+    /// Without this identity the user could not sign in any more.
+    case lastWay
+    /// No device waits with this code any more.
+    case device
+  }
+
+  public struct Reply: Codable, Sendable {
+    /// The account after the act; nil when the page's sign-in no longer counts.
+    public let account: Account?
+    public let refusal: Refusal?
+
+    public init(account: Account? = nil, refusal: Refusal? = nil) {
+      self.account = account
+      self.refusal = refusal
+    }
+  }
+
+  /// Those of the page's session.
+  public let container: ContainerID
+  public let environment: Environment
+  public let userRecordName: String
+  /// `Authenticate.Reply.grant` of the page's session.
+  public let grant: String
+  public let act: Act
+
+  public init(container: ContainerID, environment: Environment, userRecordName: String, grant: String, act: Act) {
+    self.container = container
+    self.environment = environment
+    self.userRecordName = userRecordName
+    self.grant = grant
+    self.act = act
+  }
+}
