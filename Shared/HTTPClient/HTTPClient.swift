@@ -135,12 +135,14 @@ public final class HTTPClient: Sendable {
   }
 
   /// Sends a request as `send` does, and blocks the thread until the answer is there. Tasks' threads must not call it.
+  /// - Parameter isSentOnce: whether the server must not get the request again when a kept connection has ended.
   public func sendAndWait(
-    _ method: String, _ url: String, headers: [Header] = [], body: [UInt8]? = nil, timeout: Duration = .seconds(30)
+    _ method: String, _ url: String, headers: [Header] = [], body: [UInt8]? = nil, timeout: Duration = .seconds(30),
+    isSentOnce: Bool = false
   ) throws(HTTPClientError) -> Response {
     let request = TransferRequest(
       method: method, url: url, headers: headers, body: body, timeout: timeout, bodyByteLimit: bodyByteLimit,
-      acceptsGzip: acceptsGzip)
+      acceptsGzip: acceptsGzip, isSentOnce: isSentOnce)
     let arrived = DispatchSemaphore(value: 0)
     let answer = Mutex<Result<Response, HTTPClientError>>(.failure(.cancelled))
     loop.submit(

@@ -14,6 +14,8 @@ struct TransferRequest: Sendable {
   let bodyByteLimit: Int
   var idleTimeout: Duration?
   var acceptsGzip = false
+  /// Goes by a connection of its own. On one that it kept, libcurl sends a request again if it ends before an answer.
+  var isSentOnce = false
 }
 
 /// The receiver of an answer. It gets exactly one success or failure.
@@ -77,6 +79,7 @@ final class Transfer {
     if request.acceptsGzip { ccurl_set_string(handle, CURLOPT_ACCEPT_ENCODING, "gzip") }
     if let address = configuration.localAddress { ccurl_set_string(handle, CURLOPT_INTERFACE, "host!\(address)") }
     if configuration.reach == .publicAddresses { ccurl_set_opener(handle, openPublicSocket) }
+    if request.isSentOnce { ccurl_set_long(handle, CURLOPT_FRESH_CONNECT, 1) }
     if configuration.sharesConnections { ccurl_set_long(handle, CURLOPT_PIPEWAIT, 1) }
     if isStream {
       ccurl_set_long(handle, CURLOPT_CONNECTTIMEOUT_MS, request.timeout.milliseconds)

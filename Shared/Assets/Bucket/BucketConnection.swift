@@ -133,7 +133,8 @@ final class BucketConnection: Sendable {
     let result = Result { () throws(HTTPClientError) in
       try client.sendAndWait(
         request.method, signed.url, headers: signed.headers.map { HTTPClient.Header($0.name, $0.value) },
-        body: ["PUT", "POST"].contains(request.method) ? request.body : nil, timeout: time)
+        body: ["PUT", "POST"].contains(request.method) ? request.body : nil, timeout: time,
+        isSentOnce: request.decidedAt != nil)
     }
     let response = try? result.get()
     observe(
