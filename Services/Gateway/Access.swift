@@ -28,8 +28,7 @@ extension Route.Target {
     case .operatorCall, .operatorZone, .operatorUnshare, .operatorRecord, .operatorStore, .live, .livePings:
       .operatorToken
     case .assetUpload, .asset, .signIn, .account, .beginLink, .verifyDevice, .beginIdentity, .finishIdentity,
-      .sharePage,
-      .consoleSession, .welcome, .openAPI:
+      .endIdentitySessions, .sharePage, .consoleSession, .welcome, .openAPI:
       .nothing
     }
   }

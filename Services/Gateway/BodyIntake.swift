@@ -10,7 +10,8 @@ extension Route.Target {
   /// The longest body that a call can need. Unit: bytes.
   var bodyByteLimit: Int {
     switch self {
-    case .signIn, .account, .verifyDevice, .beginDevice, .deviceToken, .sharePage, .consoleSession:
+    case .signIn, .account, .verifyDevice, .beginDevice, .deviceToken, .endIdentitySessions, .sharePage,
+      .consoleSession:
       BodyIntake.smallByteCount
     case .operatorCall, .operatorZone, .operatorRecord(.modifyRecords): Limit.requestByteCount
     case .record(.modifyRecords), .record(.modifyZones), .record(.modifySubscriptions): Limit.requestByteCount

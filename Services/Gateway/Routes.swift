@@ -36,6 +36,8 @@ package struct Route: Sendable {
     case beginDevice, deviceToken, verifyDevice
     /// The way to a provider of identities and back, and the exchange of its tokens.
     case beginIdentity, finishIdentity, exchangeIdentity
+    /// A provider's word that somebody has signed out there.
+    case endIdentitySessions
     /// The gateway's own documents.
     case welcome, openAPI
   }
@@ -185,6 +187,7 @@ extension RouteTable {
       Route([.get, .post], "/account/device", .verifyDevice),
       Route([.get], "/signin/with/{provider}", .beginIdentity),
       Route([.get, .post], "/signin/return/{provider}", .finishIdentity),
+      Route([.post], "/signin/logout/{provider}", .endIdentitySessions),
       Route([.post], "/identity/1/{container}/{environment}/exchange", .exchangeIdentity),
       Route([.post], "/identity/1/{container}/{environment}/device", .beginDevice),
       Route([.post], "/identity/1/{container}/{environment}/token", .deviceToken),

@@ -42,6 +42,11 @@ extension ShareService {
     handlers.on(PollDeviceSignIn.self) { [signIns] message, _, _ in
       Answer(try await Self.answering(log) { try await signIns.poll(message) })
     }
+    handlers.on(EndIdentitySessions.self) { message, _, _ in
+      let count = try await Self.answering(log) { try await directory.end(message) }
+      if let count, count > 0 { await announcer.announce(DirectoryChanged(credentials: true, schemas: [])) }
+      return Answer(EndIdentitySessions.Reply(isFresh: count != nil))
+    }
     handlers.on(NoteRefusedSignIn.self) { [signIns] message, _, _ in
       try await Self.answering(log) {
         try await signIns.note(

@@ -12,19 +12,8 @@ public struct Identity: Hashable, Sendable {
   public var emailAddress: String?
   public var givenName: String?
   public var familyName: String?
-}
-
-/// The expectations of an ID token.
-struct TokenExpectation: Sendable {
-  let issuer: String
-  /// The client's identifiers; the token is for one of them.
-  let audiences: [String]
-  let nonce: String?
-  /// Milliseconds since 1970.
-  let now: Int64
-
-  /// Clocks may differ by this much. Unit: seconds.
-  static let skew: Int64 = 60
+  /// The provider's name for the session there; nil for a provider that names none.
+  public var sessionID: String?
 }
 
 /// An ID token whose signature and claims were verified.
@@ -38,48 +27,14 @@ struct IDToken: Sendable {
 
   /// - Throws: `refused`, with the claim that is wrong.
   init(_ token: SignedToken, keys: [SigningKey], _ expected: TokenExpectation) throws(IdentityError) {
-    let payload = try token.payload(verifiedWith: keys)
-    guard let claims = try? JSONValue(parsing: payload), claims.kind == .object else {
-      throw .refused("The token's payload is no JSON object")
-    }
-    guard claims["iss"]?.string == expected.issuer else { throw .refused("The token is of another issuer") }
-    try Self.checkAudience(claims, expected)
-    expiry = try Self.checkTimes(claims, expected)
+    let verified = try VerifiedClaims(token, keys: keys, expected)
+    claims = verified.claims
+    expiry = verified.expiry
     try Self.checkNonce(claims, expected)
     guard let subject = claims["sub"]?.string, (1...Self.subjectByteLimit).contains(subject.utf8.count) else {
       throw .refused("The token has no subject of 1 to \(Self.subjectByteLimit) bytes")
     }
-    self.claims = claims
     identity = Identity(claims, issuer: expected.issuer, subject: subject)
-  }
-
-  private static func checkAudience(_ claims: JSONValue, _ expected: TokenExpectation) throws(IdentityError) {
-    let audiences: [String] =
-      switch claims["aud"]?.kind {
-      case .string: [claims["aud"]?.string].compactMap(\.self)
-      case .array: claims["aud"]?.elements.compactMap(\.string) ?? []
-      default: []
-      }
-    guard let own = audiences.first(where: expected.audiences.contains) else {
-      throw .refused("The token is for another client")
-    }
-    let party = claims["azp"]?.string
-    guard audiences.count == 1 || party != nil, party == nil || expected.audiences.contains(party ?? own) else {
-      throw .refused("The token was issued to another client")
-    }
-  }
-
-  private static func checkTimes(_ claims: JSONValue, _ expected: TokenExpectation) throws(IdentityError) -> Int64 {
-    func seconds(_ name: String) -> Double? { claims[name]?.double.flatMap { abs($0) < 1e12 ? $0 : nil } }
-    let (now, skew) = (Double(expected.now) / 1000, Double(TokenExpectation.skew))
-    guard let end = seconds("exp"), now < end + skew else { throw .refused("The token has expired") }
-    guard let issued = seconds("iat"), issued <= now + skew else {
-      throw .refused("The token does not say when it was issued, or was issued in the future")
-    }
-    if claims["nbf"] != nil {
-      guard let start = seconds("nbf"), start <= now + skew else { throw .refused("The token is not valid yet") }
-    }
-    return Int64((end + skew) * 1000)
   }
 
   private static func checkNonce(_ claims: JSONValue, _ expected: TokenExpectation) throws(IdentityError) {
@@ -117,5 +72,6 @@ extension Identity {
     emailAddress = isVerified ? text("email").flatMap { Self.isAddress($0) ? $0 : nil } : nil
     givenName = text("given_name")
     familyName = text("family_name")
+    sessionID = text("sid")
   }
 }

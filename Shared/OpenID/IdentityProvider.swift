@@ -89,19 +89,28 @@ public actor IdentityProvider {
     return (token.identity, token.expiry)
   }
 
+  /// The sessions that end by a logout token, which the provider sent itself.
+  public func logout(ofToken text: String, now: Int64) async throws(IdentityError) -> Logout {
+    let expected = TokenExpectation(
+      issuer: configuration.issuer, audiences: [configuration.clientID] + configuration.nativeClientIDs, now: now)
+    let token = try SignedToken(text)
+    return try Logout(token, keys: try await candidates(for: token, now), expected)
+  }
+
   // MARK: Tokens
 
   private func verified(_ text: String, _ expected: TokenExpectation) async throws(IdentityError) -> IDToken {
     let token = try SignedToken(text)
+    return try IDToken(token, keys: try await candidates(for: token, expected.now), expected)
+  }
+
+  /// The keys that may have made the token's signature.
+  private func candidates(for token: SignedToken, _ now: Int64) async throws(IdentityError) -> [SigningKey] {
     // A token that names no key may have a new one, too.
     let age = token.keyID == nil ? Self.leastKeyAge : Self.documentAge
-    var candidates = try await keys(expected.now, noOlderThan: age).candidates(
-      token.algorithm, keyID: token.keyID)
-    if candidates.isEmpty {
-      candidates = try await keys(expected.now, noOlderThan: Self.leastKeyAge).candidates(
-        token.algorithm, keyID: token.keyID)
-    }
-    return try IDToken(token, keys: candidates, expected)
+    let candidates = try await keys(now, noOlderThan: age).candidates(token.algorithm, keyID: token.keyID)
+    guard candidates.isEmpty else { return candidates }
+    return try await keys(now, noOlderThan: Self.leastKeyAge).candidates(token.algorithm, keyID: token.keyID)
   }
 
   private func fetchTokens(

@@ -71,6 +71,19 @@ extension GatewayWorld {
     }
   }
 
+  static func serveLogouts(in share: inout BusHandlers, _ relay: Relay) {
+    share.on(EndIdentitySessions.self) { message, _, _ in
+      let isFresh = relay.world.record.withLock { record in
+        guard record.claims.updateValue(message.claim.requestID, forKey: message.claim.digest) == nil else {
+          return false
+        }
+        record.logouts.append(message)
+        return true
+      }
+      return Answer(EndIdentitySessions.Reply(isFresh: isFresh))
+    }
+  }
+
   static func servePushes(in share: inout BusHandlers, _ relay: Relay) {
     share.on(RegisterForPush.self) { message, _, _ in
       let isServed = relay.world.record.withLock { record in

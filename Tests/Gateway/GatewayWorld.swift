@@ -57,6 +57,7 @@ final class GatewayWorld: Sendable {
     var identitySignIns: [SignInByIdentity] = []
     var refusedSignIns: [NoteRefusedSignIn] = []
     var accountUses: [UseAccount] = []
+    var logouts: [EndIdentitySessions] = []
     var deviceBeginnings: [BeginDeviceSignIn] = []
     var devicePoll = PollDeviceSignIn.Reply.pending
     /// nil: the page's sign-in counts no more.
@@ -174,6 +175,7 @@ final class GatewayWorld: Sendable {
     Self.serveIdentities(in: &share, relay)
     Self.serveSignInAudit(in: &share, relay)
     Self.serveAccounts(in: &share, relay)
+    Self.serveLogouts(in: &share, relay)
     Self.serveDevices(in: &share, relay)
     Self.servePushes(in: &share, relay)
     share.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.signingKey)) }

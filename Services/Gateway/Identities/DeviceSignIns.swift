@@ -90,7 +90,7 @@ extension Gateway {
   }
 
   /// An error as RFC 6749, 5.2 has it, which clients of OAuth read.
-  private static func oauthError(_ code: String, _ description: String) -> HTTPResponse {
+  static func oauthError(_ code: String, _ description: String) -> HTTPResponse {
     var writer = JSONWriter()
     writer.beginObject()
     writer.member("error", code)

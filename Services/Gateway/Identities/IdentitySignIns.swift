@@ -112,9 +112,11 @@ extension Gateway {
 
   /// True the first time; the share service remembers until the time.
   func isFirstUse(of secret: String, until expiry: Int64) async throws(RecordError) -> Bool {
-    let claim = ClaimSignature(
-      digest: SHA256.hash("aquifer identity " + secret), requestID: random.uuid(), expiry: expiry)
-    return try await share.call(claim).isFresh
+    try await share.call(claim(on: secret, until: expiry)).isFresh
+  }
+
+  func claim(on secret: String, until expiry: Int64) -> ClaimSignature {
+    ClaimSignature(digest: SHA256.hash("aquifer identity " + secret), requestID: random.uuid(), expiry: expiry)
   }
 
   /// Notes a failed sign-in for the operator.

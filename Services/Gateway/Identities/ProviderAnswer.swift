@@ -42,6 +42,7 @@ extension SignInByIdentity.Person {
   init(_ identity: Identity) {
     self.init(
       issuer: identity.issuer, subject: identity.subject, emailAddress: identity.emailAddress,
-      givenName: identity.givenName, familyName: identity.familyName)
+      givenName: identity.givenName, familyName: identity.familyName,
+      sessionID: identity.sessionID)
   }
 }

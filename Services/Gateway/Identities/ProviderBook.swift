@@ -20,7 +20,7 @@ final class ProviderBook: Sendable {
   private static let answerByteLimit = 1 << 20
 
   private struct State {
-    var entries: [ContainerID: (entries: [IdentityProviderEntry], expiry: ContinuousClock.Instant)] = [:]
+    var entries: [ContainerID?: (entries: [IdentityProviderEntry], expiry: ContinuousClock.Instant)] = [:]
     var providers: [IdentityProviderEntry: IdentityProvider] = [:]
     /// Made with the first provider, because it has a thread.
     var client: HTTPClient?
@@ -34,8 +34,10 @@ final class ProviderBook: Sendable {
   init(timing: Timing) { self.timing = timing }
 
   /// Ascending by name.
+  /// - Parameter container: nil: all providers.
   /// - Throws: `tryAgainLater` while the share service is away.
-  func entries(of container: ContainerID, from share: ShareCalls) async throws(RecordError) -> [IdentityProviderEntry] {
+  func entries(of container: ContainerID?, from share: ShareCalls) async throws(RecordError) -> [IdentityProviderEntry]
+  {
     let now = timing.now()
     let (known, asked) = state.withLock { ($0.entries[container], $0.generation) }
     if let known, now < known.expiry { return known.entries }

@@ -131,7 +131,7 @@ extension Directory {
     return SignInByIdentity.Reply(
       webAuthToken: try openSession(
         forUser: user.key, message.container, message.environment, isKept: message.isKept, apiToken: apiToken,
-        from: source),
+        from: source, as: message.person),
       userRecordName: user.recordName, userName: user.name)
   }
 

@@ -49,7 +49,7 @@ extension Directory {
   /// - Returns: the first token.
   func openSession(
     forUser userKey: Int64, _ container: ContainerID, _ environment: Environment, isKept: Bool, apiToken: [UInt8]?,
-    from source: SignInSource
+    from source: SignInSource, as person: SignInByIdentity.Person? = nil
   ) throws -> String {
     let token = SessionPolicy.token(random.bytes(64))
     let name = random.hex(byteCount: 8)
@@ -70,6 +70,7 @@ extension Directory {
     ).run()
     let session = connection.lastInsertRowID
     try insertSessionToken(token, session: session, created: now, expires: now + lifetime)
+    if let person { try note(person, ofSession: session) }
     try connection.statement(
       SQL(
         "session.limit",
@@ -241,19 +242,21 @@ extension Directory {
       try connection.statement(SQL("usedSignature.sweep", "DELETE FROM usedSignature WHERE expires < ?1")).binding(
         clock.now
       ).run()
-      return try claims.map { claim in
-        try connection.statement(
-          SQL(
-            "usedSignature.insert",
-            "INSERT INTO usedSignature (digest, request, expires) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")
-        )
-        .binding(claim.digest, claim.requestID, claim.expiry).run()
-        if connection.changes > 0 { return true }
-        let owner = try connection.statement(
-          SQL("usedSignature.get", "SELECT request FROM usedSignature WHERE digest = ?1")
-        ).binding(claim.digest).first { $0.text(0) }
-        return owner == claim.requestID
-      }
+      return try claims.map(isFirst)
     }
+  }
+
+  /// Within a change: true when the claim is new or was made by the same request before.
+  func isFirst(_ claim: ClaimSignature) throws -> Bool {
+    try connection.statement(
+      SQL(
+        "usedSignature.insert",
+        "INSERT INTO usedSignature (digest, request, expires) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")
+    ).binding(claim.digest, claim.requestID, claim.expiry).run()
+    if connection.changes > 0 { return true }
+    let owner = try connection.statement(
+      SQL("usedSignature.get", "SELECT request FROM usedSignature WHERE digest = ?1")
+    ).binding(claim.digest).first { $0.text(0) }
+    return owner == claim.requestID
   }
 }

@@ -46,6 +46,9 @@ enum DirectoryFormat: Int64, CaseIterable {
   case signIns = 14
   /// Devices that wait until somebody allows their code. Cost: none, the new table is empty.
   case deviceSignIns = 15
+  /// The identity of each session, and the provider's session that it began with. Cost: none, the new columns are NULL:
+  /// earlier sessions do not end with those at providers.
+  case sessionIdentities = 16
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -121,6 +124,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .push: Self.pushTables
     case .signIns: Self.signInTables
     case .deviceSignIns: Self.deviceSignInTable
+    case .sessionIdentities: Self.sessionIdentityColumns
     }
   }
 

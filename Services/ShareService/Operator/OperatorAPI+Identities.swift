@@ -31,6 +31,7 @@ extension OperatorAPI {
       return OperatorAnswer { writer in
         writer.member("name", entry.name)
         writer.member("returnPath", "/signin/return/\(entry.name)")
+        writer.member("logoutPath", "/signin/logout/\(entry.name)")
       }
     case ("DELETE", 1):
       try await directory.removeIdentityProvider(request.rest[0])

@@ -54,9 +54,10 @@ public struct FetchIdentityProviders: Message {
     public init(providers: [IdentityProviderEntry]) { self.providers = providers }
   }
 
-  public let container: ContainerID
+  /// nil: all providers.
+  public let container: ContainerID?
 
-  public init(container: ContainerID) { self.container = container }
+  public init(container: ContainerID?) { self.container = container }
 }
 
 /// Opens a session for a person whom a provider has identified; the first time it makes the user, if the provider's
@@ -106,8 +107,14 @@ public struct SignInByIdentity: Message {
     public let emailAddress: String?
     public let givenName: String?
     public let familyName: String?
+    /// The provider's name for the session there; nil for a provider that names none.
+    public let sessionID: String?
 
-    public init(issuer: String, subject: String, emailAddress: String?, givenName: String?, familyName: String?) {
+    public init(
+      issuer: String, subject: String, emailAddress: String?, givenName: String?, familyName: String?,
+      sessionID: String? = nil
+    ) {
+      self.sessionID = sessionID
       self.issuer = issuer
       self.subject = subject
       self.emailAddress = emailAddress
@@ -140,5 +147,35 @@ public struct SignInByIdentity: Message {
     self.isKept = isKept
     self.grant = grant
     self.source = source
+  }
+}
+
+/// Ends the sessions that began with a session at a provider, because that one has ended. A repetition has no further
+/// effect.
+public struct EndIdentitySessions: Message {
+  public static let name = "directory.identity-logout/1"
+  public static let senders: Set<Role> = [.gateway]
+  public static let isRepeatable = true
+
+  public struct Reply: Codable, Sendable {
+    /// False if the provider's token was used before; then nothing has ended.
+    public let isFresh: Bool
+
+    public init(isFresh: Bool) { self.isFresh = isFresh }
+  }
+
+  public let issuer: String
+  /// nil: the session alone tells whose it is.
+  public let subject: String?
+  /// The provider's name for its session; nil: all of the subject's.
+  public let sessionID: String?
+  /// Uses the provider's token up, in the change that ends the sessions.
+  public let claim: ClaimSignature
+
+  public init(issuer: String, subject: String?, sessionID: String?, claim: ClaimSignature) {
+    self.issuer = issuer
+    self.subject = subject
+    self.sessionID = sessionID
+    self.claim = claim
   }
 }

@@ -79,6 +79,21 @@ public final class ForgedProvider: HTTPHandler, Sendable {
     }
   }
 
+  /// A logout token for a person, or for one of their sessions.
+  public func logoutToken(tokenID: String = "j-1", sessionID: String? = nil) -> String {
+    state.withLock { state in
+      let seconds = state.now / 1000
+      let honest: [String: String?] = [
+        "iss": Self.quoted(state.issuer), "aud": #""aquifer""#, "sub": #""person-1""#, "iat": String(seconds),
+        "exp": String(seconds + 120), "jti": Self.quoted(tokenID), "sid": sessionID.map(Self.quoted),
+        "events": #"{"http://schemas.openid.net/event/backchannel-logout":{}}"#,
+      ]
+      let behaviour = state.behaviour
+      return behaviour.key.token(
+        Self.object(honest, behaviour.claims), algorithm: behaviour.algorithm, header: behaviour.header)
+    }
+  }
+
   // MARK: Requests
 
   public func respond(to request: HTTPRequest) async -> HTTPResponse {
