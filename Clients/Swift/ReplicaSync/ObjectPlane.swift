@@ -159,7 +159,7 @@ package struct ObjectPlane: Sendable {
     let headers = offset > 0 ? [(name: "Range", value: "bytes=\(offset)-")] : []
     do {
       let stream = try await transport.stream(TransportRequest("GET", url, headers: headers), silence: Self.timeout)
-      surroundings.log("GET content - \(stream.status)")
+      surroundings.log(.requests, "GET content - \(stream.status)")
       return stream
     } catch {
       throw error.kind == .cancelled ? .cancelled : .transport(error.reason)
@@ -216,10 +216,12 @@ package struct ObjectPlane: Sendable {
     do throws(TransportError) {
       response = try await transport.send(request)
     } catch {
-      if error.kind != .cancelled { surroundings.log("\(shown) \(identifier ?? "-") no answer: \(error.reason)") }
+      if error.kind != .cancelled {
+        surroundings.log(.requests, "\(shown) \(identifier ?? "-") no answer: \(error.reason)")
+      }
       throw error.kind == .cancelled ? .cancelled : .transport(error.reason)
     }
-    surroundings.log("\(shown) \(identifier ?? "-") \(response.status)")
+    surroundings.log(.requests, "\(shown) \(identifier ?? "-") \(response.status)")
     guard (200..<300).contains(response.status) else { throw .server(ServerError(response)) }
     return response
   }
