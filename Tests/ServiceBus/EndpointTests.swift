@@ -153,9 +153,7 @@ import Testing
     let port = try #require(process.endpoint.split(separator: ":").last.flatMap { UInt16($0) })
     let stranger = try #require(Stranger(port: port))
     let count = BusConfiguration().socketQueueCount + 200
-    stranger.send(Garbage.handshake)
-    stranger.receive(until: "ROUTER")
-    stranger.send((0..<count).flatMap { _ in Garbage.frame(Garbage.header(.reply)) })
+    stranger.send(Garbage.handshake + (0..<count).flatMap { _ in Garbage.frame(Garbage.header(.reply)) })
     await eventually { stranger.unacknowledgedByteCount == 0 }
     stranger.reset()
     await watchers[1].loses("b")

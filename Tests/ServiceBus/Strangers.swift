@@ -77,11 +77,19 @@ struct Stranger {
     guard descriptor >= 0, result == 0 else { return nil }
   }
 
-  func send(_ bytes: [UInt8]) { _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
+  /// Sends bytes. A peer takes no frames before it has answered the handshake, so those behind one wait for that.
+  func send(_ bytes: [UInt8]) {
+    guard bytes.starts(with: Garbage.handshake) else { return write(bytes) }
+    write(Garbage.handshake)
+    receive(until: "ROUTER")
+    write(Array(bytes.dropFirst(Garbage.handshake.count)))
+  }
+
+  private func write(_ bytes: [UInt8]) { _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
   func close() { Glibc.close(descriptor) }
 
   /// Reads until a text has come or the connection has ended.
-  func receive(until text: String) {
+  private func receive(until text: String) {
     var bytes: [UInt8] = []
     var byte: UInt8 = 0
     while !bytes.suffix(text.utf8.count).elementsEqual(text.utf8), recv(descriptor, &byte, 1, 0) == 1 {
