@@ -3,12 +3,12 @@
 import FoundationEssentials
 import HTTPServer
 
-#if canImport(Glibc)
-  import Glibc
+#if canImport(Darwin)
+  import Darwin
 #elseif canImport(Musl)
   import Musl
 #else
-  import Darwin
+  import Glibc
 #endif
 
 /// Serves the page of one telephone on this machine.

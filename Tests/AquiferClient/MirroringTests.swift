@@ -111,7 +111,33 @@ import Testing
       await again.close()
       let log = lines.withLock { $0 }
       #expect(log.contains { $0.contains(/POST \/transactions [0-9A-F-]{36} 200/) })
+      #expect(log.contains("private export: 1 saved, 0 deleted"))
       #expect(!log.contains { $0.contains("secret words") || $0.contains(ada.token) })
+    }
+  }
+
+  @Test func `a log has the lines of its level and of those before it, and none with a value`() async throws {
+    try await Server.runPhotos { server in
+      try server.refuseTagsOfOneName()
+      for level in LogLevel.allCases {
+        let ada = try await server.user("ada-\(level)")
+        let lines = Mutex<[String]>([])
+        let store = StoreDescription(path: nil, configuration: "Cloud", cloudOptions: .photos())
+        let phone = try await PersistentContainer(
+          .photos, stores: [store], account: server.account(KeptTokens(ada.token)), logLevel: level,
+          log: { line in lines.withLock { $0.append(line) } })
+        phone.sync.start()
+        for _ in 0..<2 {
+          try await phone.save { try $0.insert(Tag(name: "secret words")) }
+          try await phone.sync.syncNow()
+        }
+        await phone.close()
+        let log = lines.withLock { $0 }
+        #expect(log.contains { $0.contains("private export failed: 409") }, "\(level): \(log)")
+        #expect(log.contains("private export: 1 saved, 0 deleted") == (level >= .events), "\(level): \(log)")
+        #expect(log.contains { $0.hasPrefix("POST /transactions") } == (level >= .requests), "\(level): \(log)")
+        #expect(!log.contains { $0.contains("secret words") || $0.contains(ada.token) }, "\(level)")
+      }
     }
   }
 

@@ -15,9 +15,7 @@ import Testing
     let photo: Photo
 
     init(_ server: Server, _ decision: StoreHooks.RejectionDecision?) async throws {
-      let rules = server.folder.appending(path: "rules.json")
-      try Data(#"{"unique":[{"entity":"Tag","attributes":["name"],"policy":"reject"}]}"#.utf8).write(to: rules)
-      try server.aquifer("rules", "import", rules.path, "--container", Server.container)
+      try server.refuseTagsOfOneName()
       let ada = try await server.user("ada")
       phone = try await server.app("phone", of: ada)
       laptop = try await server.app("laptop", of: ada) { store in

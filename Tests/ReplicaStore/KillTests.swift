@@ -57,10 +57,11 @@ import Testing
   }
 
   /// CI tries every third statement, another one with each migration.
-  @Test(arguments: 4..<7) func `a migration that dies before any of its statements is whole or not begun`(begun: Int)
+  @Test(arguments: 4..<7, [Victim.Kind.migrates, .tracks])
+  func `a migration that dies before any of its statements is whole or not begun`(begun: Int, kind: Victim.Kind)
     async throws
   {
-    let victim = try Victim(.migrates, library: library)
+    let victim = try Victim(kind, library: library)
     try victim.begin(begun)
     let stride = Self.deaths == nil ? 3 : 1
     var statement = begun % stride + 1

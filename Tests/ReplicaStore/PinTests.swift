@@ -57,3 +57,29 @@ private func shown(_ generation: Generation) async throws -> [String: String] {
   #expect(try await shown(young) == expected)
   await store.replica.close()
 }
+
+/// A page a second for an hour, by their number.
+@Test func `ten pins show the same while an import brings as many pages as in an hour`() async throws {
+  let store = try await TestStore.make()
+  var random = SeededGenerator(60)
+  var titles: [String: String] = [:]
+  var pins: [(generation: Generation, titles: [String: String])] = []
+  for number in 0..<3600 {
+    if number % 360 == 0 { pins.append((try store.replica.pin(), titles)) }
+    let changes = (0..<3).map { part in
+      let name = "P\(Int.random(in: 0..<50, using: &random))"
+      if Int.random(in: 0..<4, using: &random) == 0 {
+        titles[name] = nil
+        return ImportedChange.delete(entity: "Photo", objectID: name, zoneID: zone)
+      }
+      titles[name] = "title \(number) \(part)"
+      return saved("Photo", name, ["title": .string("title \(number) \(part)")])
+    }
+    try await store.replica.apply(ImportPage(changes: changes, importToken: "t\(number)"), event: nil)
+    guard number % 360 == 359 else { continue }
+    for pin in pins { #expect(try await shown(pin.generation) == pin.titles, "after page \(number)") }
+  }
+  #expect(pins.count == 10 && pins.allSatisfy { !$0.generation.isExpired })
+  #expect(try await shown(try store.replica.pin()) == titles)
+  await store.replica.close()
+}

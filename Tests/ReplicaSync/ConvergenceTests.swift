@@ -1,6 +1,7 @@
 // Devices that edit, lose answers and die become equal: against the real server's processes.
 
 import ReplicaWorld
+import Synchronization
 import Testing
 
 @Suite(.serialized, .enabled(if: Server.binaries != nil)) struct ConvergenceTests {
@@ -11,6 +12,18 @@ import Testing
         Issue.record("seed \(story.seed): \(ending)")
       }
     }
+  }
+
+  /// Without K4 a page shows the value before an edit again, until the edit comes back from the server.
+  @Test func `a value that goes back without an edit is seen`() async throws {
+    let setbacks = Mutex(0)
+    try await Server.run(Server.unlimited, in: Server.memory) { server in
+      _ = await ConvergenceStories(server, seeds: 1..<33, broken: .keepsPending).tell { _, ending in
+        guard case .different(let difference) = ending, difference.contains("went back") else { return }
+        setbacks.withLock { $0 += 1 }
+      }
+    }
+    #expect(setbacks.withLock { $0 } > 0)
   }
 
   @Test(arguments: Rule.allCases) func `a rule that is broken is seen`(_ rule: Rule) async throws {

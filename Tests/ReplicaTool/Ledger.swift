@@ -2,7 +2,7 @@
 
 import Glibc
 
-final class Ledger {
+final class Ledger: Sendable {
   private let file: Int32
 
   init(_ path: String) { file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0o600) }

@@ -6,17 +6,25 @@ import FoundationEssentials
 enum ReplicaTool {
   static func main() async throws {
     let words = CommandLine.arguments
-    if words.count >= 4, words[1] == "measure", let count = Int(words[3]) {
+    guard words.count >= 4 else { return help() }
+    let (store, ledger, count) = (words[2], words[3], words.count > 4 ? Int(words[4]) : nil)
+    switch words[1] {
+    case "measure":
+      guard let count = Int(words[3]) else { return help() }
       let parts = words.dropFirst(4).compactMap(Measurements.Part.init)
       try await Measurements(folder: words[2], count: count).run(parts.isEmpty ? Measurements.Part.allCases : parts)
-    } else if words.count >= 4, words[1] == "switches" {
-      try await AccountSwitches(store: words[2], ledger: words[3]).run(count: words.count > 4 ? Int(words[4]) : nil)
-    } else if words.count >= 4, let kind = Endless.Kind(rawValue: words[1]) {
-      try await Endless(store: words[2], ledger: words[3]).run(kind, count: words.count > 4 ? Int(words[4]) : nil)
-    } else {
-      let kinds = Endless.Kind.allCases.map(\.rawValue) + ["switches"]
-      print("replica-tool \(kinds.joined(separator: "|")) STORE LEDGER [COUNT]")
-      print("replica-tool measure FOLDER COUNT [\(Measurements.Part.allCases.map(\.rawValue).joined(separator: "|"))]")
+    case "switches": try await AccountSwitches(store: store, ledger: ledger).run(count: count)
+    case "tracks": try await Tracks(store: store, ledger: ledger).run(count: count)
+    case "consumes": try await HistoryReader(store: store, ledger: ledger).run(count: count)
+    default:
+      guard let kind = Endless.Kind(rawValue: words[1]) else { return help() }
+      try await Endless(store: store, ledger: ledger).run(kind, count: count)
     }
+  }
+
+  private static func help() {
+    let kinds = Endless.Kind.allCases.map(\.rawValue) + ["switches", "tracks", "consumes"]
+    print("replica-tool \(kinds.joined(separator: "|")) STORE LEDGER [COUNT]")
+    print("replica-tool measure FOLDER COUNT [\(Measurements.Part.allCases.map(\.rawValue).joined(separator: "|"))]")
   }
 }

@@ -108,7 +108,7 @@ package struct ConvergenceStory {
       default: .none
       }
     }
-    faults.meanwhile = { await person.editByWhim() }
+    faults.meanwhile = { await person.wait() }
     faults.trace = (name, trace)
     let device = try await Device(
       user, replica: try await replica("\(folder.path)/\(name)"), transport: faults,
@@ -132,6 +132,7 @@ package struct ConvergenceStory {
       trace.tell("\(part.name) is online")
       try await part.device.sync()
     }
+    await part.person.look(at: part.device.replica)
     part.person.leave()
   }
 
@@ -147,7 +148,22 @@ package struct ConvergenceStory {
     trace.tell("\(part.name) died")
   }
 
+  /// A value that goes back, of an object whose name no other object had (K18).
+  private func setback(of parts: [Part]) async throws -> String? {
+    var others = parts.reduce(into: Set<String>()) { $0.formUnion($1.person.deletedNames) }
+    // What the server refused goes back with good reason.
+    for part in parts {
+      others.formUnion(try await part.device.replica.store.rejected().flatMap(\.objects).map(\.recordName))
+    }
+    for part in parts {
+      guard let setback = part.person.setbacks.first(where: { !others.contains($0.object) }) else { continue }
+      return "device \(part.name), \(type(of: part.device.replica)): \(setback)"
+    }
+    return nil
+  }
+
   private func difference(of parts: [Part], from expected: [String]) async throws -> String? {
+    if let setback = try await setback(of: parts) { return setback }
     for part in parts {
       let shown = try await part.device.shown()
       if shown == expected { continue }

@@ -15,19 +15,37 @@ final class Person: Sendable {
   private let replica = Mutex<(any JournalReplica)?>(nil)
   /// Names that saves inserted which were acknowledged. Nobody edits or deletes them.
   private let kept = Mutex<Set<String>>([])
+  /// Names of objects that the person deleted.
+  private let deleted = Mutex<Set<String>>([])
+  private let seen = Mutex(SeenValues())
 
   init(_ name: String, _ trace: Trace, chance: Chance, whim: Chance) {
     (self.name, self.trace, self.chance, self.whim) = (name, trace, chance, whim)
   }
 
   var receipts: Set<String> { kept.withLock { $0 } }
+  var deletedNames: Set<String> { deleted.withLock { $0 } }
+  var setbacks: [SeenValues.Setback] { seen.withLock(\.setbacks) }
 
   func sit(at replica: any JournalReplica) { self.replica.withLock { $0 = replica } }
   func leave() { replica.withLock { $0 = nil } }
 
   func edit(_ replica: any JournalReplica) async throws { try await save(replica, RandomEdits(chance)) }
 
-  func editByWhim() async {
+  /// Sees what the device shows now.
+  func look(at replica: any JournalReplica) async {
+    // Dropped because a replica that died meanwhile shows nothing.
+    guard let lines = try? await replica.shown() else { return }
+    seen.withLock { $0.note(lines) }
+  }
+
+  /// What the person does while an answer is on its way.
+  func wait() async {
+    if let replica = replica.withLock({ $0 }) { await look(at: replica) }
+    await editByWhim()
+  }
+
+  private func editByWhim() async {
     guard let replica = replica.withLock({ $0 }), whim.number(3) == 0 else { return }
     // Dropped because a replica that died meanwhile takes no edit.
     try? await save(replica, RandomEdits(whim))
@@ -35,11 +53,14 @@ final class Person: Sendable {
 
   private func save(_ replica: any JournalReplica, _ edits: RandomEdits) async throws {
     let receipt = edits.receipt()
-    try await replica.save { [name, trace] edit in
+    try await replica.save { [self] edit in
       if let receipt { edit.insert("Tag", receipt, ["name": .string("receipt")]) }
-      trace.tell("\(name) saves \(edits.make(&edit).joined(separator: ", "))")
+      let (phrases, names) = edits.make(&edit)
+      deleted.withLock { $0.formUnion(names) }
+      trace.tell("\(name) saves \(phrases.joined(separator: ", "))")
     }
     if let receipt { _ = kept.withLock { $0.insert(receipt) } }
+    await look(at: replica)
   }
 }
 
@@ -54,10 +75,11 @@ private struct RandomEdits: Sendable {
   /// A name for an object that shows whether the save is kept; nil: this save has none.
   func receipt() -> String? { chance.number(4) == 0 ? "t-\(chance.number(1_000_000_000))" : nil }
 
-  /// - Returns: what is done, a phrase each.
-  func make(_ edit: inout any JournalEdit) -> [String] {
+  /// - Returns: what is done, a phrase each, and the names of objects that are deleted.
+  func make(_ edit: inout any JournalEdit) -> (phrases: [String], deleted: Set<String>) {
     var deleted: Set<String> = []
-    return (0...chance.number(2)).compactMap { _ in step(&edit, &deleted) }
+    let phrases = (0...chance.number(2)).compactMap { _ in step(&edit, &deleted) }
+    return (phrases, deleted)
   }
 
   private static func names(_ entity: String, _ edit: any JournalEdit) -> [String] {
@@ -68,7 +90,7 @@ private struct RandomEdits: Sendable {
   private func step(_ edit: inout any JournalEdit, _ deleted: inout Set<String>) -> String? {
     let entity = chance.pick(["Post", "Cover", "Remark", "Tag"])
     let attribute = Self.attributes[entity] ?? ""
-    let value = "v\(chance.number(1_000_000))"
+    let value = "v\(chance.number(1_000_000_000))"
     let present = Self.names(entity, edit)
     if present.count < 2 + chance.number(3) {
       let name = "\(entity.prefix(1).lowercased())\(chance.number(8))"

@@ -131,6 +131,40 @@ import Testing
     #expect(try await a.call(Echo(text: "back"), to: "b").reply.text == "back")
   }
 
+  /// The heartbeats of libzmq 4.3.4 aborted the process here. The frames are more than the socket takes (`RCVHWM`).
+  @Test func `a connection that is reset while its frames wait for a stalled thread does not end the process`()
+    async throws
+  {
+    let fabric = Fabric(.tcp)
+    // Two that count the process as lost: the first when it stalls, the second several of its heartbeats later.
+    let watchers = try [1200, 4000].map { limit in
+      var configuration = BusConfiguration()
+      configuration.liveness = .milliseconds(limit)
+      return try fabric.station("watcher-\(limit)", .gateway, configuration: configuration)
+    }
+    defer { close(watchers[0], watchers[1]) }
+    let process = try fabric.neighbour("b")
+    defer { process.end() }
+    for watcher in watchers {
+      watcher.bus.connect(to: process.endpoint)
+      await watcher.meets("b")
+    }
+    #expect(await watchers[0].failure(Stall(), to: "b")?.code == .unreachable)
+    let port = try #require(process.endpoint.split(separator: ":").last.flatMap { UInt16($0) })
+    let stranger = try #require(Stranger(port: port))
+    let count = BusConfiguration().socketQueueCount + 200
+    stranger.send(Garbage.handshake + (0..<count).flatMap { _ in Garbage.frame(Garbage.header(.reply)) })
+    await eventually { stranger.unacknowledgedByteCount == 0 }
+    stranger.reset()
+    await watchers[1].loses("b")
+    process.tell("go on")
+    await eventually { !process.isRunning || watchers.allSatisfy { $0.bus.peers.map(\.name) == ["b"] } }
+    try #require(process.isRunning)
+    for watcher in watchers {
+      #expect(try await watcher.call(Echo(text: "back"), to: "b").reply.text == "back")
+    }
+  }
+
   @Test func `strangers who send garbage disturb no genuine call`() async throws {
     let (a, b) = try await Fabric(.tcp).pair()
     defer { close(a, b) }

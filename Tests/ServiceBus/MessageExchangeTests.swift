@@ -125,6 +125,38 @@ import Testing
     #expect(exchange.peers.isEmpty)
   }
 
+  @Test func `a link to a silent peer is renewed by the process that keeps it`() {
+    func renewals(isKept: Bool) -> [LinkID] {
+      var exchange = exchange()
+      if isKept { exchange.linkUp(LinkID(number: 1)) }
+      exchange.received(announcement("b"), on: LinkID(number: 1))
+      var renewed: [LinkID] = []
+      for now in stride(from: 500, through: 6000, by: 500) as StrideThrough<Int64> {
+        exchange.tick(now: now)
+        if now <= 2000 { #expect(exchange.peers.keys.sorted() == ["b"]) }
+        for case .renew(let link) in exchange.takeActions() { renewed.append(link) }
+      }
+      #expect(exchange.peers.isEmpty)
+      return renewed
+    }
+    #expect(renewals(isKept: true) == [LinkID(number: 1)])
+    #expect(renewals(isKept: false).isEmpty)
+  }
+
+  @Test func `a peer that was silent is told that its requests have ended, before it is forgotten`() {
+    var exchange = exchange()
+    exchange.received(announcement("b"), on: LinkID(number: 1))
+    exchange.received(Frame(kind: .request, correlation: 9, budget: 60_000, name: "test.echo/1"), on: LinkID(number: 1))
+    _ = exchange.takeActions()
+    for now in stride(from: 500, through: 2500, by: 500) as StrideThrough<Int64> { exchange.tick(now: now) }
+    let failures = exchange.takeActions().compactMap { action -> String? in
+      guard case .send(let frame, let link) = action, frame.kind == .failure else { return nil }
+      return "\(link.number) \(frame.correlation) \(frame.name)"
+    }
+    #expect(failures == ["1 9 unreachable"])
+    #expect(exchange.peers.isEmpty && exchange.currentStatistics.handlersRunning == 1, "its handler is cancelled")
+  }
+
   @Test func `a request twice on one link is executed once`() {
     var exchange = exchange()
     exchange.received(announcement("b"), on: LinkID(number: 1))

@@ -12,6 +12,10 @@ protocol Neighbour: Sendable {
   /// Send SIGSTOP and SIGCONT.
   func stop()
   func goOn()
+  /// Whether the process still runs.
+  var isRunning: Bool { get }
+  /// Gives the process a line of standard input.
+  func tell(_ line: String)
   /// Ends the process if it still runs.
   func end()
 }
@@ -42,6 +46,8 @@ private struct MemoryNeighbour: Neighbour {
   func kill() { station.fabric.network.kill(name) }
   func stop() { station.fabric.network.pause(name) }
   func goOn() { station.fabric.network.resume(name) }
+  var isRunning: Bool { true }
+  func tell(_ line: String) {}
   func end() { station.bus.close() }
 }
 
@@ -70,8 +76,12 @@ private struct ChildNeighbour: Neighbour {
     var child = pid_t()
     var words = ([program] + arguments).map { strdup($0) }
     words.append(nil)
-    let result = posix_spawn(&child, program, &actions, nil, words, environ)
-    for word in words { free(word) }
+    // A process that crashes ends at once, and its threads are not written down first.
+    let environment = ProcessInfo.processInfo.environment.merging(["SWIFT_BACKTRACE": "enable=no"]) { $1 }
+    var variables = environment.map { strdup("\($0)=\($1)") }
+    variables.append(nil)
+    let result = posix_spawn(&child, program, &actions, nil, words, variables)
+    for text in words + variables { free(text) }
     posix_spawn_file_actions_destroy(&actions)
     close(toChild[0])
     close(fromChild[1])
@@ -93,6 +103,18 @@ private struct ChildNeighbour: Neighbour {
   func kill() { _ = Glibc.kill(identifier, SIGKILL) }
   func stop() { _ = Glibc.kill(identifier, SIGSTOP) }
   func goOn() { _ = Glibc.kill(identifier, SIGCONT) }
+
+  var isRunning: Bool {
+    var status = siginfo_t()
+    return waitid(P_PID, id_t(identifier), &status, WEXITED | WNOHANG | WNOWAIT) == 0 && status.si_signo == 0
+  }
+
+  func tell(_ line: String) {
+    // The process may be dead.
+    signal(SIGPIPE, SIG_IGN)
+    let bytes = Array((line + "\n").utf8)
+    _ = write(input, bytes, bytes.count)
+  }
 
   func end() {
     kill()

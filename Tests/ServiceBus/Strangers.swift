@@ -23,7 +23,7 @@ struct Garbage: Sendable {
     return [more ? 3 : 2] + (0..<8).map { UInt8(truncatingIfNeeded: bytes.count >> (56 - 8 * $0)) } + bytes
   }
 
-  private static func header(_ kind: Frame.Kind) -> [UInt8] {
+  static func header(_ kind: Frame.Kind) -> [UInt8] {
     let frame = Frame(kind: kind, correlation: 7, budget: 1000, name: "test.echo/1")
     var bytes = [UInt8](repeating: 0, count: frame.headerByteCount)
     bytes.withUnsafeMutableBytes { frame.writeHeader(into: $0) }
@@ -77,8 +77,31 @@ struct Stranger {
     guard descriptor >= 0, result == 0 else { return nil }
   }
 
-  func send(_ bytes: [UInt8]) { _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
+  /// Sends bytes. A peer takes no frames before it has answered the handshake, so those behind one wait for that.
+  func send(_ bytes: [UInt8]) {
+    guard bytes.starts(with: Garbage.handshake) else { return write(bytes) }
+    write(Garbage.handshake)
+    receive(until: "ROUTER")
+    write(Array(bytes.dropFirst(Garbage.handshake.count)))
+  }
+
+  private func write(_ bytes: [UInt8]) { _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
   func close() { Glibc.close(descriptor) }
+
+  /// Reads until a text has come or the connection has ended.
+  private func receive(until text: String) {
+    var bytes: [UInt8] = []
+    var byte: UInt8 = 0
+    while !bytes.suffix(text.utf8.count).elementsEqual(text.utf8), recv(descriptor, &byte, 1, 0) == 1 {
+      bytes.append(byte)
+    }
+  }
+
+  /// Bytes that the other end's kernel has not taken yet.
+  var unacknowledgedByteCount: Int32 {
+    var count: Int32 = -1
+    return ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? count : -1
+  }
 
   /// Ends the connection with an RST.
   func reset() {

@@ -4,7 +4,7 @@ import Glibc
 import ServiceBus
 
 /// Arguments: name, role, endpoint to bind, seconds of liveness, endpoints to connect to. It prints the endpoint it
-/// bound, and answers each `drain` line on standard input with `drained`.
+/// bound, answers each `drain` line on standard input with `drained`, and ends a `Stall` at a line `go on`.
 @main
 enum Main {
   static func main() async throws {
@@ -14,16 +14,27 @@ enum Main {
     }
     var configuration = BusConfiguration()
     configuration.liveness = .seconds(liveness)
-    let state = HandlerState(name: arguments[1])
+    var handlers = HandlerState(name: arguments[1]).handlers()
+    var ends: [Int32] = [0, 0]
+    guard pipe(&ends) == 0 else { exit(71) }
+    handlers.on(Stall.self, isBrief: { _, _ in true }) { [source = ends[0]] _, _, _ in
+      var byte: UInt8 = 0
+      _ = read(source, &byte, 1)
+      return Answer(Acknowledgement())
+    }
     let bus = try ZeroMQBus(
-      name: arguments[1], role: role, endpoint: arguments[3], isReady: true, handlers: state.handlers(),
+      name: arguments[1], role: role, endpoint: arguments[3], isReady: true, handlers: handlers,
       configuration: configuration)
     for endpoint in arguments.dropFirst(5) { bus.connect(to: endpoint) }
     say(bus.endpoint)
     while let line = readLine() {
-      guard line == "drain" else { continue }
-      await bus.drain(within: .seconds(10))
-      say("drained")
+      switch line {
+      case "drain":
+        await bus.drain(within: .seconds(10))
+        say("drained")
+      case "go on": _ = write(ends[1], "!", 1)
+      default: continue
+      }
     }
     bus.close()
   }

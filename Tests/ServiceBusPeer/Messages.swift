@@ -48,6 +48,14 @@ struct Journal: Message {
   }
 }
 
+/// Keeps the bus's own thread until the served process is told to go on.
+struct Stall: Message {
+  static let name = "test.stall/1"
+  static let senders = Set(Role.allCases)
+  static let isRepeatable = false
+  typealias Reply = Acknowledgement
+}
+
 /// Throws the given error.
 struct Fail: Message {
   static let name = "test.fail/1"

@@ -40,6 +40,28 @@ func `the client's values and its store read no clock and make no identifiers`(m
   }
 }
 
+/// Nothing here compiles that source.
+@Test func `source that only Apple's platforms compile is marked by Darwin, and short`() {
+  var count = 0
+  for file in Repository.swiftFiles(under: "Clients") {
+    var branches: [Substring] = []
+    for (number, line) in file.code.enumerated() {
+      let line = line.drop { $0 == " " }
+      let word = line.prefix { $0 != " " }
+      switch word {
+      case "#if": branches.append(line)
+      case "#elseif", "#else": branches[branches.count - 1] = line
+      case "#endif": branches.removeLast()
+      default:
+        let isApples = branches.contains { $0.hasSuffix("if canImport(Darwin)") }
+        count += isApples && !line.isEmpty ? 1 : 0
+        #expect(isApples || !line.hasSuffix("import Darwin"), "\(file.path):\(number + 1)")
+      }
+    }
+  }
+  #expect(count > 0 && count <= 20, "\(count) lines")
+}
+
 @Test func `files of the client say why they exist, and are short`() {
   for file in Repository.swiftFiles(under: "Clients/Swift") {
     #expect(file.text.hasPrefix("// ") || file.path.hasSuffix("Package.swift"), "\(file.path)")

@@ -163,7 +163,7 @@ package struct ObjectPlane: Sendable {
       if stream.status == 302, let place = stream.location {
         stream = try await transport.stream(TransportRequest("GET", place, headers: headers), silence: Self.timeout)
       }
-      surroundings.log("GET content - \(stream.status)")
+      surroundings.log(.requests, "GET content - \(stream.status)")
       return stream
     } catch {
       throw error.kind == .cancelled ? .cancelled : .transport(error.reason)
@@ -220,10 +220,12 @@ package struct ObjectPlane: Sendable {
     do throws(TransportError) {
       response = try await transport.send(request)
     } catch {
-      if error.kind != .cancelled { surroundings.log("\(shown) \(identifier ?? "-") no answer: \(error.reason)") }
+      if error.kind != .cancelled {
+        surroundings.log(.requests, "\(shown) \(identifier ?? "-") no answer: \(error.reason)")
+      }
       throw error.kind == .cancelled ? .cancelled : .transport(error.reason)
     }
-    surroundings.log("\(shown) \(identifier ?? "-") \(response.status)")
+    surroundings.log(.requests, "\(shown) \(identifier ?? "-") \(response.status)")
     guard (200..<300).contains(response.status) else { throw .server(ServerError(response)) }
     return response
   }

@@ -76,7 +76,7 @@ package actor PingStream {
       isWaiting = false
       let failure = await readOnce()
       if Task.isCancelled { return }
-      surroundings.log("pings ended: \(failure)")
+      surroundings.log(.events, "pings ended: \(failure)")
       isWaiting = true
       // Dropped because a cancelled wait ends the loop.
       try? await surroundings.sleep(backoff.failed())

@@ -8,11 +8,11 @@ package struct Surroundings: Sendable {
   package var makeUUID: @Sendable () -> UUID
   package var sleep: @Sendable (Duration) async throws -> Void
   /// Takes a line without a line end. It never has a value of an object, a token or an address of content.
-  package var log: @Sendable (String) -> Void
+  package var log: @Sendable (LogLevel, String) -> Void
 
   package init(
     now: @escaping @Sendable () -> Date, makeUUID: @escaping @Sendable () -> UUID,
-    sleep: @escaping @Sendable (Duration) async throws -> Void, log: @escaping @Sendable (String) -> Void
+    sleep: @escaping @Sendable (Duration) async throws -> Void, log: @escaping @Sendable (LogLevel, String) -> Void
   ) {
     self.now = now
     self.makeUUID = makeUUID
@@ -22,7 +22,7 @@ package struct Surroundings: Sendable {
 
   /// The system's, with a log that says nothing.
   package static let system = Surroundings(
-    now: { Date.now }, makeUUID: { .random() }, sleep: { try await Task.sleep(for: $0) }, log: { _ in })
+    now: { Date.now }, makeUUID: { .random() }, sleep: { try await Task.sleep(for: $0) }, log: { _, _ in })
 
   /// A seed of jitter.
   package func makeSeed() -> UInt64 {

@@ -323,6 +323,7 @@ package actor SyncLoop {
 
   private func keep(_ event: MirrorEvent) {
     for listener in eventListeners.values { listener.yield(event) }
+    if let line = event.line(of: plane.scope) { surroundings.log(line.level, line.text) }
     let store = store
     let earlier = recorder
     recorder = Task {

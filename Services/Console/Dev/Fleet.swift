@@ -61,13 +61,8 @@ struct Fleet: Hashable, Sendable {
     }
     return ChildSpecification(
       executable: "\(binDirectory)/aquifer-\(member.role.rawValue)", arguments: arguments,
-      environment: Self.crashing, logPath: log)
+      logPath: log)
   }
-
-  /// A process that crashes ends at once, as in the image: until Swift's runtime has written its threads down, nobody
-  /// else gets its shards, and on a busy machine that takes minutes. A person may ask for it all the same.
-  private static let crashing =
-    ProcessEnvironment.variables["SWIFT_BACKTRACE"] == nil ? ["SWIFT_BACKTRACE": "enable=no"] : [:]
 
   /// The file with the keys of encrypted values.
   var encryptionKey: String { options.encryptionKey ?? data + "/encryption-key" }

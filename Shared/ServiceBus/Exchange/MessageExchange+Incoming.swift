@@ -142,9 +142,16 @@ extension MessageExchange {
   }
 
   mutating func abandonRequests(on link: LinkID) {
-    for id in incoming.keys.filter({ $0.link == link }).sorted(by: { $0.correlation < $1.correlation }) {
-      cancelled(id)
-    }
+    for id in requests(on: link) { cancelled(id) }
+  }
+
+  /// Answers the requests of a peer that may have stopped to listen. They end with its link.
+  mutating func refuseRequests(on link: LinkID, _ error: BusError) {
+    for id in requests(on: link) { send(Frame(failure: error, correlation: id.correlation), on: link) }
+  }
+
+  private func requests(on link: LinkID) -> [IncomingID] {
+    incoming.keys.filter { $0.link == link }.sorted { $0.correlation < $1.correlation }
   }
 }
 

@@ -182,7 +182,14 @@ extension MessageExchange {
     lastBeat = now
     announceToAll()
     for (link, known) in links.sorted(by: { $0.key < $1.key }) where link != .loopback {
-      if hasSlept { links[link]?.lastHeard = now } else if now - known.lastHeard > liveness { unregister(link) }
+      if hasSlept {
+        links[link]?.lastHeard = now
+      } else if now - known.lastHeard > liveness {
+        // A process that was stopped does not wait for its answers when it goes on.
+        refuseRequests(on: link, BusError(.unreachable, "\(known.peer.peer.name) was silent for too long"))
+        unregister(link)
+        if upLinks.contains(link) { actions.append(.renew(link)) }
+      }
     }
   }
 

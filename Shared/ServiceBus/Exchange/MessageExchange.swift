@@ -10,6 +10,8 @@ import Queues
 package struct MessageExchange {
   package enum Action {
     case send(Frame, LinkID)
+    /// The peer of a link that this process keeps is silent: the link needs another connection.
+    case renew(LinkID)
     case settle(PendingReply, Outcome)
     case start(IncomingRequest)
     case cancel(TaskHandle)

@@ -111,11 +111,18 @@ extension ZeroMQLoop {
     front.configuration.observe(.failedHandshake(dealer.connection.endpoint, reason: reason))
   }
 
-  /// Replaces sockets whose handshakes failed, and tries the next of their peers' keys.
+  /// Lets the next `renewConnections` replace the socket of a link.
+  func renew(_ link: LinkID) {
+    guard let index = dealers.firstIndex(where: { $0.link == link }), dealers[index].isUp else { return }
+    dealers[index].retryTime = exchange.now
+  }
+
+  /// Replaces sockets that failed; after a failed handshake the next of the peer's keys is tried.
   func renewConnections() {
     for dealer in dealers where dealer.retryTime.map({ $0 <= exchange.now }) ?? false {
       disconnect(dealer.connection.endpoint)
-      open(dealer.connection, attempt: dealer.attempt + 1, failureCount: dealer.failureCount)
+      let attempt = dealer.isUp ? dealer.attempt : dealer.attempt + 1
+      open(dealer.connection, attempt: attempt, failureCount: dealer.failureCount)
     }
   }
 

@@ -11,6 +11,7 @@ extension ZeroMQLoop {
       for action in actions {
         switch action {
         case .send(let frame, let link): send(frame, on: link)
+        case .renew(let link): renew(link)
         case .settle(let reply, let outcome): reply.settle(outcome)
         case .start(let request): front.serve(request, on: executor) { [queue] in queue.post($0) }
         case .cancel(let handle): handle.cancel()

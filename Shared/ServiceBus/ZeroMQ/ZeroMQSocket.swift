@@ -82,12 +82,13 @@ final class ZeroMQSocket {
     descriptor = Self.descriptor(of: handle)
     monitorDescriptor = Self.descriptor(of: monitor)
     let queueCount = Int32(clamping: configuration.socketQueueCount)
-    let heartbeat = Int32(clamping: configuration.heartbeat.milliseconds)
-    // libzmq gives a connection up a little before the exchange does; the option holds 16 bits of tenths of a second.
-    let silence = Int32(clamping: min(configuration.liveness.milliseconds * 3 / 4, 6_500_000))
+    // The kernel gives a connection up a little before the exchange does. libzmq's own heartbeats must stay off: 4.3.4
+    // aborts the process if one is due for a connection that was reset while its messages waited to be received.
+    let silence = Int32(clamping: configuration.liveness.milliseconds * 3 / 4)
+    let idleSeconds = Int32(clamping: min(max(1, configuration.liveness.milliseconds / 1000), 30_000))
     for (option, value) in [
-      (ZMQ_IMMEDIATE, 1), (ZMQ_HANDSHAKE_IVL, 2000), (ZMQ_HEARTBEAT_IVL, heartbeat), (ZMQ_HEARTBEAT_TIMEOUT, silence),
-      (ZMQ_HEARTBEAT_TTL, silence),
+      (ZMQ_IMMEDIATE, 1), (ZMQ_HANDSHAKE_IVL, 2000), (ZMQ_HEARTBEAT_IVL, 0), (ZMQ_TCP_MAXRT, silence),
+      (ZMQ_TCP_KEEPALIVE, 1), (ZMQ_TCP_KEEPALIVE_IDLE, idleSeconds), (ZMQ_TCP_KEEPALIVE_INTVL, idleSeconds),
       (ZMQ_RECONNECT_IVL, 10), (ZMQ_RECONNECT_IVL_MAX, 500), (ZMQ_BACKLOG, 1024), (ZMQ_LINGER, 300),
       (ZMQ_SNDHWM, queueCount), (ZMQ_RCVHWM, queueCount),
     ] as [(Int32, Int32)] { set(option, value) }

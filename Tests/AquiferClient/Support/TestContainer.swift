@@ -55,6 +55,13 @@ extension Server {
     try await run(options, model: tests.appending(path: "Photos.xcdatamodeld").path, body)
   }
 
+  /// Makes the server refuse a tag whose name another tag has.
+  func refuseTagsOfOneName() throws {
+    let rules = folder.appending(path: "rules.json")
+    try Data(#"{"unique":[{"entity":"Tag","attributes":["name"],"policy":"reject"}]}"#.utf8).write(to: rules)
+    try aquifer("rules", "import", rules.path, "--container", Server.container)
+  }
+
   /// An app of a user's device, whose mirroring runs.
   /// - Parameters:
   ///   - name: of the files, which a later container may open again.

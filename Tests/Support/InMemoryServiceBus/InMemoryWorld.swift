@@ -172,6 +172,8 @@ struct InMemoryWorld {
     for action in actions {
       switch action {
       case .send(let frame, let link): transmit(frame, link, from: id)
+      // Wires do not die unseen: the end of a silent cut replaces them.
+      case .renew: break
       case .settle(let reply, let outcome): effects.append(.settle(reply, outcome))
       case .start(let request): effects.append(.start(request, front, id))
       case .cancel(let handle): effects.append(.cancel(handle))

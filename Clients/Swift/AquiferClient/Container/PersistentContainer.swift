@@ -12,16 +12,17 @@ public final class PersistentContainer: Sendable {
   public let sync: SyncEngine
 
   /// Opens the files; makes them, with their folders, and migrates them. Nothing is sent before `sync.start()`.
-  /// - Parameter log: takes a line for each request: its method, its path within the store, its `X-Request-ID` and its
-  ///   status. No line has a value of an object, a token, or the address of a content.
+  /// - Parameters:
+  ///   - logLevel: how much `log` is told.
+  ///   - log: takes a line without a line end. No line has a value of an object, a token, or the address of a content.
   /// - Throws: `inUse` (another process writes to a file), `unknownModel` (a version of the model made it that the app
   ///   does not have), `migration` with what can't be inferred, `damaged`, `full`.
   public convenience init(
     _ model: ManagedObjectModel, stores: [StoreDescription], account: Account? = nil,
-    log: @escaping @Sendable (String) -> Void = { _ in }
+    logLevel: LogLevel = .requests, log: @escaping @Sendable (String) -> Void = { _ in }
   ) async throws(StoreError) {
     var surroundings = Surroundings.system
-    surroundings.log = log
+    surroundings.log = { level, line in if level <= logLevel { log(line) } }
     try await self.init(
       model, stores: stores, account: account, surroundings: surroundings, transport: SystemTransport.make())
   }

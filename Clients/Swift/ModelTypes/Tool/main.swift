@@ -3,12 +3,12 @@
 import FoundationEssentials
 import ModelTypes
 
-#if canImport(Glibc)
-  import Glibc
+#if canImport(Darwin)
+  import Darwin
 #elseif canImport(Musl)
   import Musl
 #else
-  import Darwin
+  import Glibc
 #endif
 
 let arguments = CommandLine.arguments.dropFirst()

@@ -1,9 +1,9 @@
 // One process writes to a store (K16): a lock beside its file, which the kernel ends with the process.
 
-#if canImport(Glibc)
-  import Glibc
-#else
+#if canImport(Darwin)
   import Darwin
+#else
+  import Glibc
 #endif
 
 final class FileLock: Sendable {

@@ -1,10 +1,10 @@
 // Reads, measures and moves the files of contents.
 
 package import FoundationEssentials
-#if canImport(Glibc)
-  import Glibc
-#else
+#if canImport(Darwin)
   import Darwin
+#else
+  import Glibc
 #endif
 
 /// How a row names content.

@@ -1,0 +1,165 @@
+// What is there of a store whose processes were killed.
+
+import Foundation
+import MirrorWire
+import Testing
+
+@testable import ReplicaStore
+@testable import replica_tool
+
+extension Victim {
+  /// Numbers that were acknowledged.
+  func acknowledged() -> [Int] { numbers(in: ledger) }
+
+  private func numbers(in path: String) -> [Int] {
+    let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
+    return text.split(separator: "\n").compactMap { Int($0) }
+  }
+
+  /// Numbers in the store by how many of their two halves are there, the texts of the pictures, and how many saves wait
+  /// to be sent.
+  struct Stored {
+    var halves: [Int: Int] = [:]
+    var pictures: [String] = []
+    var outboxCount = 0
+    /// Of switches: some file has saves of two accounts.
+    var isMixed = false
+    /// Entities and properties in saves that wait, which the file's model does not have.
+    var foreignWords: Set<String> = []
+    /// Of consumes: the transactions that the reader was told, in that order.
+    var told: [Int] = []
+  }
+
+  /// nil: there is no store, or none that can be opened.
+  func stored() async throws -> Stored? {
+    guard kind == .switches else { return try await stored(in: store) }
+    var all: Stored?
+    for path in [store, "\(store)-account-1", "\(store)-account-2"] {
+      guard let stored = try await stored(in: path) else { continue }
+      var sum = all ?? Stored()
+      sum.halves.merge(stored.halves, uniquingKeysWith: +)
+      sum.outboxCount += stored.outboxCount
+      sum.foreignWords.formUnion(stored.foreignWords)
+      sum.isMixed = sum.isMixed || Set(stored.halves.keys.map { $0 % 3 }).count > 1
+      all = sum
+    }
+    return all
+  }
+
+  private func stored(in path: String) async throws -> Stored? {
+    guard FileManager.default.fileExists(atPath: path) else { return nil }
+    var configuration = World.configuration(path, isMirrored: kind != .consumes)
+    configuration.isReadOnly = true
+    for model in kind.models {
+      // Dropped because the file has another version's model; a file that none opens is told as one that is gone.
+      guard let replica = try? await Replica.open(configuration, model) else { continue }
+      let (kind, read) = (kind, numbers(in: "\(ledger)-read"))
+      let stored = try await replica.read { snapshot in
+        var stored = Stored()
+        if kind == .tracks { try stored.readTracks(snapshot) } else { try stored.readHalves(kind, snapshot) }
+        try stored.readOutbox(snapshot)
+        stored.told = read
+        return stored
+      }
+      await replica.close()
+      return stored
+    }
+    return nil
+  }
+
+  /// Records what is lost, or there in part.
+  func check(_ place: String) async throws {
+    let acknowledged = acknowledged()
+    guard let stored = try await stored() else {
+      #expect(acknowledged.isEmpty, "\(place): the store is gone")
+      return
+    }
+    #expect(stored.halves.values.allSatisfy { $0 == 2 }, "\(place): \(stored.halves.filter { $0.value != 2 })")
+    switch kind {
+    case .resets:
+      // Each reset takes away what the former one brought.
+      #expect(stored.halves.count <= 1, "\(place)")
+      #expect(stored.halves.keys.first ?? 0 >= acknowledged.last ?? 0, "\(place)")
+    case .saves, .imports, .migrates, .contents, .switches, .tracks, .consumes:
+      #expect(Set(acknowledged).isSubset(of: stored.halves.keys), "\(place): acknowledged work is lost")
+    }
+    #expect(!stored.isMixed, "\(place): a file has saves of two accounts")
+    #expect(stored.foreignWords.isEmpty, "\(place): words of another version wait to be sent")
+    if kind == .consumes {
+      // A page of one transaction may be told again, and none is left out.
+      #expect(stored.told.first ?? 1 == 1, "\(place)")
+      #expect(zip(stored.told, stored.told.dropFirst()).allSatisfy { [$0, $0 + 1].contains($1) }, "\(place)")
+      #expect(stored.told.last ?? 0 >= 2 * acknowledged.count, "\(place): the reader missed a transaction")
+    } else if kind != .imports, kind != .resets {
+      #expect(stored.outboxCount == stored.halves.count, "\(place)")
+    }
+    #expect(stored.pictures.count == (kind == .contents ? 2 * stored.halves.count : 0), "\(place)")
+    for text in stored.pictures {
+      let name = try #require(ContentName(text))
+      let path = "\(store)-contents/\(name.checksum)"
+      #expect((try? ContentFile.measure(path)) == name, "\(place): the content of \(text) is lost")
+    }
+  }
+}
+
+extension Victim.Stored {
+  fileprivate mutating func readHalves(_ kind: Victim.Kind, _ snapshot: Snapshot) throws {
+    let (entity, number) = kind == .consumes ? ("Photo", "size") : ("Note", "number")
+    let objects = "FROM e_\(entity) n JOIN object o ON o._pk = n._pk WHERE o.state = 1"
+    for row in try snapshot.rows("SELECT n.\(number), count(*) \(objects) GROUP BY 1", []) {
+      guard case .integer(let number) = row[0], case .integer(let count) = row[1] else { continue }
+      halves[Int(number)] = Int(count)
+    }
+    guard kind != .consumes else { return }
+    for row in try snapshot.rows("SELECT n.picture \(objects) AND n.picture IS NOT NULL", []) {
+      guard case .text(let text) = row[0] else { continue }
+      pictures.append(text)
+    }
+  }
+
+  /// A half of a number is a tick with its track, which is in its group.
+  fileprivate mutating func readTracks(_ snapshot: Snapshot) throws {
+    let isLater = snapshot.hasEntity("Entry")
+    let (tick, groups) = isLater ? ("Entry", "folders") : ("Tick", "groups")
+    for name in try snapshot.names(Query(tick)) {
+      let id = AnyObjectID(entityName: tick, recordName: name)
+      guard let values = try snapshot.values(id), case .integer(let number)? = values["dayOffset"],
+        case .object(let track)? = values["track"]
+      else { continue }
+      var query = Query("TrackGroup")
+      query.related = .init(groups, of: AnyObjectID(entityName: "Track", recordName: track))
+      let isWhole =
+        try track == "\(number)t" && values[isLater ? "times" : "count"] == .integer(2)
+        && snapshot.names(query) == ["\(number)g"]
+      halves[Int(number), default: 0] += isWhole ? 1 : 0
+    }
+  }
+
+  fileprivate mutating func readOutbox(_ snapshot: Snapshot) throws {
+    for row in try snapshot.rows("SELECT body FROM outbox", []) {
+      guard case .data(let body) = row[0] else { continue }
+      outboxCount += 1
+      for change in try Transaction(json: [UInt8](body)).changes {
+        guard let entity = snapshot.schema.entities[change.entity] else {
+          foreignWords.insert(change.entity)
+          continue
+        }
+        let names = Set((change.attributes ?? [:]).keys).union((change.relationships ?? [:]).keys)
+        foreignWords.formUnion(names.filter { entity.column($0) == nil && entity.toMany[$0] == nil })
+      }
+    }
+  }
+}
+
+extension Victim.Kind {
+  /// The versions that a file of this kind may have, none of which knows the others.
+  fileprivate var models: [ManagedObjectModel] {
+    let models =
+      switch self {
+      case .tracks: [Tracks.model(isLater: false), Tracks.model(isLater: true)]
+      case .consumes: [ManagedObjectModel.measured]
+      default: (1...3).map(Endless.model)
+      }
+    return models.map { ManagedObjectModel(hash: $0.hash, entities: $0.entities) }
+  }
+}

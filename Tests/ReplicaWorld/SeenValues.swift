@@ -1,0 +1,40 @@
+// What somebody saw on a device, so that a value that goes back is noticed (K18).
+
+/// Texts by object and attribute, in the order in which they were seen. No edit writes a text that another one wrote.
+struct SeenValues: Sendable {
+  /// A text that was seen again after another one.
+  struct Setback: Sendable, CustomStringConvertible {
+    let object: String
+    let attribute: String
+    let text: String
+    let former: String
+
+    var description: String { "the \(attribute) of \(object) went back from \(former) to \(text)" }
+  }
+
+  private var texts: [Property: [String]] = [:]
+  private(set) var setbacks: [Setback] = []
+
+  /// - Parameter lines: what a replica shows, a line for each object: `Post p1: title=…`.
+  mutating func note(_ lines: [String]) {
+    for line in lines {
+      let words = line.split(separator: " ")
+      guard words.count > 2, words[1].hasSuffix(":") else { continue }
+      for word in words.dropFirst(2) {
+        let parts = word.split(separator: "=", maxSplits: 1).map(String.init)
+        // Scores are few, so that several edits write the same one.
+        if parts.count == 2, parts[0] != "score" { note(String(words[1].dropLast()), parts[0], parts[1]) }
+      }
+    }
+  }
+
+  private mutating func note(_ object: String, _ attribute: String, _ text: String) {
+    let property = Property(object: object, name: attribute)
+    let seen = texts[property] ?? []
+    guard seen.last != text else { return }
+    if let former = seen.last, seen.contains(text) {
+      setbacks.append(Setback(object: object, attribute: attribute, text: text, former: former))
+    }
+    texts[property, default: []].append(text)
+  }
+}
