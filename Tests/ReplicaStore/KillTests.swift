@@ -40,6 +40,11 @@ import Testing
     var step = 1
     while try victim.die(.step(step), within: count, isLost: Self.loss(step, &random)) {
       try await victim.check("step \(step)")
+      if kind == .consumes {
+        // What the reader missed shows when the next process reads on.
+        _ = try victim.die(.step(.max), within: 1) { false }
+        try await victim.check("after step \(step)")
+      }
       try victim.goBack()
       step += 1
     }

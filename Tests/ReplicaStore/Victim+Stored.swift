@@ -53,7 +53,7 @@ extension Victim {
     for model in kind.models {
       // Dropped because the file has another version's model; a file that none opens is told as one that is gone.
       guard let replica = try? await Replica.open(configuration, model) else { continue }
-      let (kind, read) = (kind, numbers(in: "\(ledger)-read"))
+      let (kind, read) = (kind, numbers(in: "\(store)-told"))
       let stored = try await replica.read { snapshot in
         var stored = Stored()
         if kind == .tracks { try stored.readTracks(snapshot) } else { try stored.readHalves(kind, snapshot) }

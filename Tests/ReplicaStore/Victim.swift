@@ -29,8 +29,6 @@ struct Victim {
   private var root: String { "\(folder.path)/store" }
   var store: String { "\(root)/store.sqlite" }
   var ledger: String { "\(folder.path)/ledger" }
-  /// What processes leave behind.
-  private var traces: [String] { [root, ledger, "\(ledger)-read"] }
 
   init(_ kind: Kind, library: String? = nil, isControl: Bool = false) throws {
     folder = try World.folder()
@@ -97,16 +95,13 @@ struct Victim {
   func begin(_ count: Int) throws {
     _ = FileManager.default.createFile(atPath: ledger, contents: nil)
     if count > 0 { _ = try die(.step(.max), within: count) { false } }
-    for path in traces where FileManager.default.fileExists(atPath: path) {
-      try FileManager.default.copyItem(atPath: path, toPath: path + "-begun")
-    }
+    for path in [root, ledger] { try FileManager.default.copyItem(atPath: path, toPath: path + "-begun") }
   }
 
   /// Makes the store what it was after `begin`.
   func goBack() throws {
-    for path in traces {
+    for path in [root, ledger] {
       try? FileManager.default.removeItem(atPath: path)
-      guard FileManager.default.fileExists(atPath: path + "-begun") else { continue }
       try FileManager.default.copyItem(atPath: path + "-begun", toPath: path)
     }
   }

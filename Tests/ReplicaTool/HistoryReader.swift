@@ -3,7 +3,8 @@
 import AquiferClient
 import FoundationEssentials
 
-/// A ledger for the saves, and one with the numbers of the transactions that the reader was told.
+/// A ledger for the saves, and one beside the store with the numbers of the transactions that the reader was told: a
+/// process may die before a line of it.
 struct HistoryReader {
   let store: String
   let ledger: String
@@ -12,7 +13,7 @@ struct HistoryReader {
   ///   process.
   func run(count: Int?) async throws {
     let container = try await PersistentContainer(.measured, stores: [StoreDescription(path: store)])
-    let (saves, told) = (Ledger(ledger), Ledger("\(ledger)-read"))
+    let (saves, told) = (Ledger(ledger), Ledger("\(store)-told", isSynced: true))
     var request = HistoryRequest()
     request.limit = 1
     let first = (try await container.fetch(Photo.all.sorted(\.size.descending).prefix(1)).first?.size ?? 0) + 1
