@@ -257,9 +257,9 @@ extension Command {
       ],
       summary: "List who signed in and who was refused, latest first",
       discussion: """
-        Tells the way (password, provider, exchange, device, share or console), the client's address, and the session
-        that began. `wrong` is a wrong name or password; without a user nobody has the typed name. The directory keeps
-        90 days, and of both kinds the latest 100 000. Attempts that had to wait are only in the log.
+        Tells the way (password, provider, exchange, passkey, device, share or console), the client's address, and the
+        session that began. `wrong` is a wrong name or password; without a user nobody has the typed name. The directory
+        keeps 90 days, and of both kinds the latest 100 000. Attempts that had to wait are only in the log.
         """,
       examples: ["aquifer sign-in list", "aquifer sign-in list --user alice"], action: .call(.listSignIns)),
   ]

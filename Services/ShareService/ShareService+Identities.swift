@@ -47,6 +47,9 @@ extension ShareService {
       if let count, count > 0 { await announcer.announce(DirectoryChanged(credentials: true, schemas: [])) }
       return Answer(EndIdentitySessions.Reply(isFresh: count != nil))
     }
+    handlers.on(SignInByPasskey.self) { [signIns] message, _, _ in
+      Answer(try await Self.answering(log) { try await signIns.signIn(message) })
+    }
     handlers.on(NoteRefusedSignIn.self) { [signIns] message, _, _ in
       try await Self.answering(log) {
         try await signIns.note(

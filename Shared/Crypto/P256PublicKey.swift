@@ -20,6 +20,21 @@ public struct P256PublicKey: Hashable, Sendable {
     self.der = der
   }
 
+  /// Reads SubjectPublicKeyInfo in DER, as browsers give it out; nil for another curve, a point off the curve, or bytes
+  /// behind it.
+  public init?(spki: [UInt8]) {
+    guard (1...Self.pemByteLimit).contains(spki.count) else { return nil }
+    defer { ERR_clear_error() }
+    let isWhole = spki.withUnsafeBufferPointer { bytes in
+      var position = bytes.baseAddress
+      guard let key = d2i_PUBKEY(nil, &position, bytes.count) else { return false }
+      defer { EVP_PKEY_free(key) }
+      return Self.isP256(key) && position == bytes.baseAddress.map { $0 + bytes.count }
+    }
+    guard isWhole else { return nil }
+    der = spki
+  }
+
   /// Takes a key that was read before.
   /// - Parameter der: the bytes of `der`. With any other bytes, no signature is valid.
   public init(der: [UInt8]) { self.der = der }

@@ -19,6 +19,28 @@ PEOPLE = [
 ]
 
 
+VIRTUAL_AUTHENTICATOR = {
+    "protocol": "ctap2",
+    "transport": "internal",
+    "hasResidentKey": True,
+    "hasUserVerification": True,
+    "isUserVerified": True,
+}
+# The name of the gateway for the browser, which makes passkeys for names alone.
+PUBLIC = "localhost:18931"
+
+
+def sign_in_address(path="/signin"):
+    """The address of the sign-in page, or of the account page."""
+    answer = requests.get(
+        WORLD.database("public/users/caller"),
+        params={"ckAPIToken": WORLD.api_token},
+        headers={"Origin": "https://app.example.org"},
+        timeout=30,
+    )
+    return answer.json()["redirectURL"].replace("/signin", path)
+
+
 def operator(method, path, body=None):
     answer = requests.request(method, WORLD.gateway + path, json=body, headers={"Authorization": f"Bearer {WORLD.operator}"}, timeout=30)
     equal(answer.status_code, 200, f"{path} {answer.text}")
@@ -68,7 +90,7 @@ def leave(page):
 def main():
     settings = {"gateway": WORLD.gateway, "container": WORLD.container, "apiToken": WORLD.api_token, "clientId": "page-1"}
     address = f"{serve()}/?{urlencode(settings)}"
-    with run_server_in_thread(user_claims=PEOPLE) as provider, browser() as page:
+    with run_server_in_thread(user_claims=PEOPLE) as provider, browser(PUBLIC, WORLD.gateway.removeprefix("http://")) as page:
         issuer = f"http://127.0.0.1:{provider.server_port}"
         identity = {"name": "acme", "displayName": "Acme", "issuer": issuer, "clientID": "aquifer", "clientSecret": "a secret", "signUp": "open"}
 
@@ -123,13 +145,37 @@ def main():
             leave(page)
             expect(sign_in(page, address, "mallory")["userRecordName"] != eve["userRecordName"], "Mallory is Eve")
 
+        # Chromium's virtual keys belong to one window.
+        with STEPS.step("a person adds a passkey and signs in with it alone, until it is removed"):
+            eve = sign_in(page, address, "eve")
+            page.send("POST", "/webauthn/authenticator", VIRTUAL_AUTHENTICATOR)
+            page.open(sign_in_address("/account"))
+            page.click("a.provider")
+            page.click("button[name=sub][value=eve]")
+            page.click("#passkey button")
+            until(lambda: "Passkey of Chrome on Linux" in page.text("main"), "the passkey is added")
+            page.open(sign_in_address())
+            page.click("#passkey button")
+            until(lambda: page.run("return document.body.dataset.token"), "the page has a token")
+            token = page.run("return document.body.dataset.token")
+            caller = requests.get(
+                WORLD.database("public/users/caller"), params={"ckAPIToken": WORLD.api_token, "ckWebAuthToken": token}, timeout=30
+            )
+            equal(caller.json()["userRecordName"], eve["userRecordName"])
+            page.open(f"http://{PUBLIC}/account")
+            page.click("form:has([value=remove-passkey]) button")
+            until(lambda: "Passkey of" not in page.text("main"), "the passkey is removed")
+            page.open(sign_in_address())
+            page.click("#passkey button")
+            until(lambda: "does not sign you in" in page.text("main"), "the page refuses the passkey")
+
         # This provider leaves the state out when a person declines, against RFC 6749, 4.1.2.1.
         with STEPS.step("a person who declines is back at the server, which says how to go on"):
             own = begin(page, address)
             page.click("a.provider")
             page.click("button[value=deny]")
             expect("Go back to the app and sign in from there" in page.text("#reason"), page.text("main"))
-            expect(page.url.startswith(WORLD.gateway), page.url)
+            expect(page.url.startswith(f"http://{PUBLIC}/"), page.url)
             page.run("window.close()")
             page.window = own
 

@@ -19,13 +19,13 @@ class BrowserError(Exception):
 
 
 class Browser:
-    def __init__(self, address, profile, authority_key=None):
+    def __init__(self, address, profile, hosts=""):
         self.http = requests.Session()
         self.http.trust_env = False
         # Chromium runs as root only without its sandbox. The test visits 127.0.0.1 only.
         arguments = [
             "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-            "--disable-component-update", "--disable-sync", "--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={profile}",
+            "--disable-component-update", "--disable-sync", "--no-proxy-server", f"--host-resolver-rules={hosts}MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={profile}",
         ]
         options = {"args": arguments, "binary": shutil.which("chromium")}
         self.base = address
@@ -62,7 +62,7 @@ class Browser:
             try:
                 return self.send(method, f"/element/{element}/{action}", body)
             except BrowserError as error:
-                if not str(error).startswith("stale element reference"):
+                if not str(error).startswith("stale element reference") and "belong to the document" not in str(error):
                     raise
         raise BrowserError(f"{css} goes again and again")
 
@@ -122,21 +122,23 @@ def until(condition, what, seconds=20):
 
 
 @contextlib.contextmanager
-def browser():
+def browser(name=None, address=None):
+    """Chromium. It finds the host and port `name` at `address`, and nothing else but 127.0.0.1."""
+    hosts = f"MAP {name} {address}, " if name else ""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     profile = tempfile.mkdtemp(prefix="aq-chromium-")
     driver = subprocess.Popen(["chromedriver", f"--port={port}", "--log-level=SEVERE"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
+    driver_address = f"http://127.0.0.1:{port}"
     try:
 
         def answers():
             with contextlib.suppress(requests.ConnectionError):
-                return requests.get(f"{address}/status", timeout=5, proxies={"http": None}).json()["value"]["ready"]
+                return requests.get(f"{driver_address}/status", timeout=5, proxies={"http": None}).json()["value"]["ready"]
 
         until(answers, "chromedriver is ready")
-        opened = Browser(address, profile)
+        opened = Browser(driver_address, profile, hosts)
         try:
             yield opened
         finally:

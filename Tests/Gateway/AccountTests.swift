@@ -16,8 +16,8 @@ private let container = GatewayWorld.container
 
 extension IdentityWorld {
   /// A world whose directory knows an account with two sessions, a password and an identity.
-  static func withAccount() async throws -> IdentityWorld {
-    let world = try await IdentityWorld()
+  static func withAccount(publicURL: String = "http://gateway") async throws -> IdentityWorld {
+    let world = try await IdentityWorld(publicURL: publicURL)
     let container = try #require(ContainerID(rawValue: container))
     func session(_ name: String, isOwn: Bool) -> UseAccount.Session {
       UseAccount.Session(
@@ -36,10 +36,12 @@ extension IdentityWorld {
   /// The cookie of a browser that is signed in to the account page.
   func accountCookie() async throws -> (String, String) {
     let entered = await gateway.respond(
-      .post, "/account", query: [("state", try state())], headers: fromPage, body: "name=alice&password=right")
+      .post, "/account", query: [("state", try state())], headers: [("sec-fetch-site", "same-origin")],
+      body: "name=alice&password=right")
     #expect(entered.status == 303 && entered.header("Location") == "/account")
     let cookie = try #require(entered.header("Set-Cookie"))
-    #expect(cookie.hasSuffix("; Path=/account; Max-Age=1800; HttpOnly; SameSite=Lax"))
+    let attributes = "; Path=/account; Max-Age=1800; HttpOnly; SameSite=Lax"
+    #expect(cookie.hasSuffix(attributes) || cookie.hasSuffix(attributes + "; Secure"))
     return ("cookie", try #require(cookie.split(separator: ";").first.map(String.init)))
   }
 

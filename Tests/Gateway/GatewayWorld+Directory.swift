@@ -84,6 +84,14 @@ extension GatewayWorld {
     }
   }
 
+  static func servePasskeys(in share: inout BusHandlers, _ relay: Relay) {
+    share.on(SignInByPasskey.self) { message, _, _ in
+      relay.world.record.withLock { $0.passkeySignIns.append(message) }
+      guard message.assertion.credentialID == [1] else { return Answer(SignInByPasskey.Reply()) }
+      return Answer(SignInByPasskey.Reply(webAuthToken: "ses_new", userName: "alice"))
+    }
+  }
+
   static func servePushes(in share: inout BusHandlers, _ relay: Relay) {
     share.on(RegisterForPush.self) { message, _, _ in
       let isServed = relay.world.record.withLock { record in

@@ -57,6 +57,7 @@ final class GatewayWorld: Sendable {
     var identitySignIns: [SignInByIdentity] = []
     var refusedSignIns: [NoteRefusedSignIn] = []
     var accountUses: [UseAccount] = []
+    var passkeySignIns: [SignInByPasskey] = []
     var logouts: [EndIdentitySessions] = []
     var deviceBeginnings: [BeginDeviceSignIn] = []
     var devicePoll = PollDeviceSignIn.Reply.pending
@@ -175,6 +176,7 @@ final class GatewayWorld: Sendable {
     Self.serveIdentities(in: &share, relay)
     Self.serveSignInAudit(in: &share, relay)
     Self.serveAccounts(in: &share, relay)
+    Self.servePasskeys(in: &share, relay)
     Self.serveLogouts(in: &share, relay)
     Self.serveDevices(in: &share, relay)
     Self.servePushes(in: &share, relay)

@@ -63,7 +63,8 @@ private struct BoundsTable {
     ("devices that wait for", "Services/ShareService/Directory/Directory+DeviceSignIns.swift", "waitingDeviceLimit"),
     ("devices that wait for", "Services/ShareService/Directory/Directory+DeviceSignIns.swift", "devicesPerAddress"),
     ("devices whose questions", "Services/ShareService/SignIn/DevicePolls.swift", "rowLimit"),
-    ("identities of a user", "Services/ShareService/Directory/Directory+Account.swift", "identitiesPerUser"),
+    ("identities, passkeys of a user", "Services/ShareService/Directory/Directory+Account.swift", "identitiesPerUser"),
+    ("identities, passkeys of a user", "Services/ShareService/Directory/Directory+Passkeys.swift", "passkeysPerUser"),
   ]
 
   /// As the document spells a number: 4096, 20 000.

@@ -14,6 +14,7 @@ enum AccountPage {
     case ("end", let name?): .endSession(name)
     case ("end-others", _): .endOtherSessions
     case ("unlink", let name?): .unlink(name)
+    case ("remove-passkey", let name?): .removePasskey(name)
     default: nil
     }
   }
@@ -38,8 +39,8 @@ enum AccountPage {
   }
 
   static func page(
-    _ account: UseAccount.Account, of visit: KeptSignIn, providers: [IdentityProviderEntry], now: Int64,
-    problem: SignInPage.Problem?
+    _ account: UseAccount.Account, of visit: KeptSignIn, providers: [IdentityProviderEntry],
+    passkey: PasskeyData?, now: Int64, problem: SignInPage.Problem?
   ) -> HTTPResponse {
     let content = """
       <h1>Your account</h1>
@@ -53,12 +54,16 @@ enum AccountPage {
       <h2>Ways to sign in</h2>
       <ul class="rows">
       \(account.hasPassword ? "<li><span>Password</span></li>" : "")
-      \(account.identities.map { row(of: $0, now: now) }.joined(separator: "\n"))
+      \(account.identities.map { row("unlink", $0.name, $0.displayName, added: $0.added, now: now) }.joined())
+      \(rows(of: account.passkeys, now: now))
       </ul>
       \(links(providers))
+      \(passkey == nil ? "" : passkeyForm)
       """
     return Page(
-      title: "Your account", status: problem?.status ?? 200, retryAfter: problem?.retryAfter, content: content
+      title: "Your account", status: problem?.status ?? 200, retryAfter: problem?.retryAfter,
+      data: (passkey?.attributes ?? []) + [("name", visit.userName)], content: content,
+      script: PasskeyData.registrationScript
     ).response
   }
 
@@ -73,14 +78,23 @@ enum AccountPage {
       """
   }
 
-  private static func row(of identity: UseAccount.Identity, now: Int64) -> String {
-    let name = Page.escaped(identity.displayName)
+  private static func row(_ act: String, _ name: String, _ shown: String, added: Int64, now: Int64) -> String {
+    let shown = Page.escaped(shown)
     return """
-      <li><span><strong>\(name)</strong><br><span class="soft">added \(Units.age(identity.added, now: now))\
-      </span></span>\
-      \(form("unlink", identity.name, "Remove", label: "Remove \(name)"))</li>
+      <li><span><strong>\(shown)</strong><br><span class="soft">added \(Units.age(added, now: now))</span></span>\
+      \(form(act, name, "Remove", label: "Remove \(shown)"))</li>
+
       """
   }
+
+  private static func rows(of passkeys: [UseAccount.Passkey], now: Int64) -> String {
+    passkeys.map { passkey in
+      row("remove-passkey", passkey.name, "Passkey of \(passkey.displayName)", added: passkey.added, now: now)
+    }.joined()
+  }
+
+  private static let passkeyForm = PasskeyData.form(
+    "passkey", action: path, act: "passkey", fields: ["client", "data", "key"], button: "Add a passkey")
 
   /// - Parameter label: escaped.
   private static func form(_ act: String, _ name: String?, _ button: String, label: String? = nil) -> String {

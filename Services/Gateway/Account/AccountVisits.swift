@@ -23,7 +23,7 @@ extension Gateway {
     guard request.method == .post else { return await use(.look, visit, request) }
     guard isOwn(request) else { return SignInPage.ended(.foreignForm) }
     guard request.body.count <= Self.bodyByteLimit, let fields = FormBody(request.body),
-      let act = AccountPage.act(fields)
+      let act = registration(in: fields, request).map({ UseAccount.Act.addPasskey($0) }) ?? AccountPage.act(fields)
     else { return await use(.look, visit, request, problem: .incomplete) }
     return await use(act, visit, request)
   }
@@ -58,7 +58,9 @@ extension Gateway {
       return AccountPage.left(cookie: cookie("", for: .account, seconds: 0, request))
     }
     return AccountPage.page(
-      account, of: visit, providers: await providers(of: visit.container), now: wallClock.now,
+      account, of: visit, providers: await providers(of: visit.container),
+      passkey: secrets.knownSigningKey.flatMap { passkeyData(for: visit.userRecordName, $0, request) },
+      now: wallClock.now,
       problem: reply.refusal.map { .unchanged($0) } ?? problem)
   }
   func use(_ act: UseAccount.Act, _ visit: KeptSignIn) async throws(RecordError) -> UseAccount.Reply {

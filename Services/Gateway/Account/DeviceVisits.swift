@@ -57,7 +57,7 @@ extension Gateway {
       let state = SignInState(
         container: device.container, environment: device.environment, origin: nil, callbackURL: nil,
         expiry: wallClock.now + Self.signInTime, grant: device.grant)
-      return await signInForm(state, to: .account(deviceCode: code), key).page()
+      return await signInForm(state, to: .account(deviceCode: code), key, request).page()
     }
     return DevicePage.confirm(
       device, code, app: await pageApp(of: device.container), userName: visit.userName, now: wallClock.now)

@@ -45,7 +45,7 @@ extension Gateway {
     guard let signIn = SignInState(text: attempt.origin, verifiedWith: key, now: wallClock.now) else { return nil }
     var destination = SignInPage.Destination.app
     if case .account(let code) = attempt.purpose { destination = .account(deviceCode: code.flatMap { UserCode($0) }) }
-    let form = await signInForm(signIn, to: destination, key)
+    let form = await signInForm(signIn, to: destination, key, request)
     let isKept = attempt.purpose == .keptApp
     do throws(SignInPage.Problem) {
       let person = try await person(of: attempt, fields, signIn.container, signIn.environment, request)

@@ -46,7 +46,7 @@ extension Gateway {
     let code = request.query("code").flatMap { UserCode($0) }
     let destination: SignInPage.Destination =
       request.query("for") == "account" ? .account(deviceCode: code) : .app
-    let form = await signInForm(signIn, to: destination, key)
+    let form = await signInForm(signIn, to: destination, key, request)
     // A foreign page must not lead people past the page that says which app they sign in to.
     guard isFromOwnPage(request) else { return form.page() }
     let purpose: IdentityAttempt.Purpose =

@@ -63,6 +63,7 @@ enum PageStyle {
     .rows { list-style: none; margin: 0; padding: 0; }
     .rows li { align-items: center; border-bottom: 1px solid var(--line); display: flex; gap: .75rem; \
     justify-content: space-between; padding: .75rem 0; }
+    #passkey { margin: 1rem 0 0; }
     .rows button { padding: .4rem .8rem; width: auto; }
     [hidden] { display: none; }
     :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }

@@ -50,6 +50,8 @@ enum SignInPage {
     let app: PageApp
     let providers: [ProviderLink]
     let destination: Destination
+    /// nil where browsers make no passkeys.
+    let passkey: PasskeyData?
 
     /// - Parameter problem: the reason for showing the form again; nil the first time.
     func page(_ entry: Entry = Entry(), problem: Problem? = nil) -> HTTPResponse {
@@ -73,11 +75,20 @@ enum SignInPage {
       <p class="actions"><button id="submit" class="primary" type="submit">Sign in</button><button id="cancel" \
       type="button" hidden>Cancel</button></p>
       </form>
+      \(form.passkey == nil ? "" : passkeyForm(action))
       \(form.destination == .app ? accountLink(form) : "")
       """
     return page(
-      problem, data: [("origin", state.origin ?? ""), ("callback", callback ?? "")], content, script: formScript,
-      formTarget: callback.map(source))
+      problem,
+      data: (form.passkey?.attributes ?? []) + [("origin", state.origin ?? ""), ("callback", callback ?? "")], content,
+      script: formScript + PasskeyData.signInScript, formTarget: callback.map(source))
+  }
+
+  /// - Parameter action: escaped.
+  private static func passkeyForm(_ action: String) -> String {
+    PasskeyData.form(
+      "passkey", action: action, act: "passkey", fields: ["credential", "client", "data", "signature", "keep"],
+      button: "Use a passkey")
   }
 
   private static func accountAudience(_ destination: Destination) -> String {

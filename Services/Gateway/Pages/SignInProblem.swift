@@ -13,6 +13,7 @@ extension SignInPage {
     case unknownProvider, declined
     /// A provider's answer could not be kept apart for so long an address.
     case longCallback
+    case badPasskey
     case refused(SignInByIdentity.Refusal)
     /// The account page did not do what it was asked for.
     case unchanged(UseAccount.Refusal)
@@ -28,6 +29,7 @@ extension SignInPage {
         "This sign-in took too long, or its address is not complete. Go back to the app and sign in from there."
       case .revoked: "This server no longer knows the app."
       case .foreignCallback: "The app asked for a callback to an address that it is not registered with."
+      case .badPasskey: "This passkey does not sign you in. Choose another way."
       case .longCallback: "The app's callback address is too long for this way to sign in. Choose another way."
       case .foreignAnswer:
         "This sign-in began in another browser, or took too long. Go back to the app and sign in from there."
@@ -43,6 +45,7 @@ extension SignInPage {
       case .unchanged(.provider): "This server no longer offers that way to sign in."
       case .unchanged(.taken): "Another account signs in there already, and stays as it is."
       case .unchanged(.tooMany): "Your account has as many ways to sign in as one may have. Remove another one first."
+      case .unchanged(.passkey): "The passkey was not added. Try again."
       case .unchanged(.device): "No device waits with this code. Ask the device for a new one."
       case .unchanged(.lastWay): "This is your only way to sign in. Add another one first."
       case .foreignForm: "The form did not come from the sign-in page. Go back to the app and sign in from there."
@@ -51,7 +54,7 @@ extension SignInPage {
 
     var status: Int {
       switch self {
-      case .wrong, .foreignForm, .revoked, .declined, .refused, .unchanged: 403
+      case .wrong, .badPasskey, .foreignForm, .revoked, .declined, .refused, .unchanged: 403
       case .incomplete, .badLink, .foreignCallback, .foreignAnswer, .longCallback: 400
       case .unknownProvider: 404
       case .away: 503

@@ -26,9 +26,14 @@ extension Gateway {
       }
       state.callbackURL = asked
     }
-    let form = await signInForm(state, to: destination, key)
+    let form = await signInForm(state, to: destination, key, request)
     guard request.method == .post else { return form.page() }
     guard isOwn(request) else { return SignInPage.ended(.foreignForm) }
+    if request.body.count <= Self.bodyByteLimit, let fields = FormBody(request.body),
+      let assertion = assertion(in: fields, request)
+    {
+      return await signIn(by: assertion, form, isKept: fields["keep"] == "yes", key, request)
+    }
     guard request.body.count <= Self.bodyByteLimit, let fields = FormBody(request.body), let name = fields["name"],
       let password = fields["password"]
     else {
@@ -56,12 +61,13 @@ extension Gateway {
   }
 
   /// The sign-in page with all that it shows.
-  func signInForm(_ state: SignInState, to destination: SignInPage.Destination, _ key: [UInt8]) async
-    -> SignInPage.Form
-  {
+  func signInForm(
+    _ state: SignInState, to destination: SignInPage.Destination, _ key: [UInt8], _ request: HTTPRequest
+  ) async -> SignInPage.Form {
     SignInPage.Form(
       state: state, stateText: state.text(signedWith: key), app: await pageApp(of: state.container),
-      providers: await providerLinks(state, to: destination, key), destination: destination)
+      providers: await providerLinks(state, to: destination, key), destination: destination,
+      passkey: passkeyData(key, request))
   }
 
   /// Leads a person who has signed in to the app or to the account page.

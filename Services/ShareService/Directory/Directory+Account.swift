@@ -32,6 +32,9 @@ extension Directory {
       case .link(let provider, let person):
         refusal = try link(person, of: provider, at: message.container, toUser: own.user)
       case .unlink(let name): refusal = try unlink(name, fromUser: own.user)
+      case .addPasskey(let registration):
+        refusal = try addPasskey(registration, user: own.user, message.userRecordName)
+      case .removePasskey(let name): refusal = try removePasskey(name, fromUser: own.user)
       case .allowDevice(let code): refusal = try decide(code, user: own.user)
       case .refuseDevice(let code): refusal = try decide(code, user: nil)
       }
@@ -63,7 +66,7 @@ extension Directory {
           name: row.name, container: row.container, environment: row.environment, client: row.client,
           provider: row.provider, created: row.created, lastUsed: row.lastUsed, isOwn: row.name == ownName)
       },
-      identities: try identities(ofUser: own.user).map(\.shown),
+      identities: try identities(ofUser: own.user).map(\.shown), passkeys: try passkeys(ofUser: own.user),
       hasPassword: try user(recordName: recordName)?.hasPassword ?? false)
   }
 
@@ -111,12 +114,25 @@ extension Directory {
     let rows = try identities(ofUser: key)
     // One that is gone already was the person's wish.
     guard let row = rows.first(where: { $0.shown.name == name }) else { return nil }
-    let recordName = try recordName(ofKey: key) ?? ""
-    let hasPassword = try user(recordName: recordName)?.hasPassword ?? false
-    guard hasPassword || rows.contains(where: { $0.counts && $0.shown.name != name }) else { return .lastWay }
+    guard try hasOtherWay(than: name, user: key) else { return .lastWay }
     try connection.statement(
       SQL("identity.delete", "DELETE FROM identity WHERE issuer = ?1 AND subject = ?2 AND user = ?3")
     ).binding(row.issuer, row.subject, key).run()
     return nil
+  }
+
+  private func removePasskey(_ name: String, fromUser key: Int64) throws -> UseAccount.Refusal? {
+    guard try hasOtherWay(than: name, user: key) else { return .lastWay }
+    try removePasskey(name, user: key)
+    return nil
+  }
+
+  /// True if the user can sign in without the identity or passkey of this name.
+  private func hasOtherWay(than name: String, user key: Int64) throws -> Bool {
+    if let recordName = try recordName(ofKey: key), try user(recordName: recordName)?.hasPassword == true {
+      return true
+    }
+    if try identities(ofUser: key).contains(where: { $0.counts && $0.shown.name != name }) { return true }
+    return try passkeys(ofUser: key).contains { $0.name != name }
   }
 }

@@ -49,6 +49,8 @@ enum DirectoryFormat: Int64, CaseIterable {
   /// The identity of each session, and the provider's session that it began with. Cost: none, the new columns are NULL:
   /// earlier sessions do not end with those at providers.
   case sessionIdentities = 16
+  /// Passkeys of users. Cost: none, the new table is empty.
+  case passkeys = 17
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -125,6 +127,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .signIns: Self.signInTables
     case .deviceSignIns: Self.deviceSignInTable
     case .sessionIdentities: Self.sessionIdentityColumns
+    case .passkeys: Self.passkeyTable
     }
   }
 

@@ -75,6 +75,30 @@ final class SignInDesk: Sendable {
     }
   }
 
+  /// Failed assertions count as guesses at one name.
+  /// - Throws: errors of the directory.
+  func signIn(_ message: SignInByPasskey) async throws -> SignInByPasskey.Reply {
+    let attempt: SignInThrottle.Attempt
+    switch begin(name: Self.passkeyName, from: message.source.address) {
+    case .counted(let counted): attempt = counted
+    case .wait(let seconds): return SignInByPasskey.Reply(retryAfter: seconds)
+    }
+    switch try await directory.signIn(message) {
+    case .token(let token, let userName):
+      throttle.withLock { $0.withdraw(attempt) }
+      return SignInByPasskey.Reply(webAuthToken: token, userName: userName)
+    case .over:
+      throttle.withLock { $0.withdraw(attempt) }
+      return SignInByPasskey.Reply(isOver: true)
+    case .refused(let refusal):
+      log.info("passkey refused", ["address": .text(message.source.address), "check": .text(refusal.rawValue)])
+      return SignInByPasskey.Reply()
+    }
+  }
+
+  /// No user has this name.
+  private static let passkeyName = "_passkey"
+
   /// Finds the device behind a typed code. Wrong codes count as guesses at one name.
   /// - Throws: errors of the directory.
   func lookUp(_ message: LookUpDeviceSignIn) async throws -> LookUpDeviceSignIn.Reply {

@@ -20,6 +20,9 @@ public struct UseAccount: Message {
     case link(provider: String, person: SignInByIdentity.Person)
     /// Removes a way to sign in, by `Identity.name`.
     case unlink(String)
+    case addPasskey(PasskeyRegistration)
+    /// By `Passkey.name`.
+    case removePasskey(String)
     /// Signs the device with this code in as the user, or turns it away.
     case allowDevice(UserCode)
     case refuseDevice(UserCode)
@@ -27,7 +30,7 @@ public struct UseAccount: Message {
     public var endsSessions: Bool {
       switch self {
       case .endSession, .endOtherSessions: true
-      case .look, .link, .unlink, .allowDevice, .refuseDevice: false
+      case .look, .link, .unlink, .addPasskey, .removePasskey, .allowDevice, .refuseDevice: false
       }
     }
   }
@@ -76,14 +79,31 @@ public struct UseAccount: Message {
     }
   }
 
+  public struct Passkey: Hashable, Codable, Sendable {
+    /// Stands for the credential.
+    public let name: String
+    public let displayName: String
+    /// Milliseconds since 1970.
+    public let added: Int64
+
+    public init(name: String, displayName: String, added: Int64) {
+      self.name = name
+      self.displayName = displayName
+      self.added = added
+    }
+  }
+
   public struct Account: Hashable, Codable, Sendable {
     /// Latest first.
     public let sessions: [Session]
     /// Oldest first.
     public let identities: [Identity]
+    /// Oldest first.
+    public let passkeys: [Passkey]
     public let hasPassword: Bool
 
-    public init(sessions: [Session], identities: [Identity], hasPassword: Bool) {
+    public init(sessions: [Session], identities: [Identity], passkeys: [Passkey] = [], hasPassword: Bool) {
+      self.passkeys = passkeys
       self.sessions = sessions
       self.identities = identities
       self.hasPassword = hasPassword
@@ -99,6 +119,8 @@ public struct UseAccount: Message {
     case tooMany
     /// Without this identity the user could not sign in any more.
     case lastWay
+    /// The authenticator's answer proves no new key for this page.
+    case passkey
     /// No device waits with this code any more.
     case device
   }

@@ -13,6 +13,8 @@ public struct SignInSource: Hashable, Codable, Sendable {
     case exchange
     /// A code that a person who is signed in allowed, for a device without a keyboard.
     case device
+    /// A key in the person's own device.
+    case passkey
     /// A name and a password on the page of a share, which begins no session.
     case share
     /// The console.
