@@ -40,6 +40,8 @@ public enum AssetPlace: Sendable {
   /// - Throws: `ExitError` when the bucket has no usable credentials.
   public init?(_ context: ServiceContext, keys: KeyRing) throws {
     guard let text = context.options.text(Self.name) else { return nil }
+    // Registered without a bucket, too, so that one dashboard serves every installation.
+    let observe = Self.observer(context.metrics)
     guard text.hasPrefix(S3Location.scheme) else {
       self = .folder(text, keys: keys)
       return
@@ -52,8 +54,7 @@ public enum AssetPlace: Sendable {
     }
     let signer = S3Signer(location: location, credentials: try Self.credentials(context.options))
     let clock = context.clock
-    self = .bucket(
-      AssetBucket(signer, keys: keys, clock: { clock.now / 1000 }, observe: Self.observer(context.metrics)))
+    self = .bucket(AssetBucket(signer, keys: keys, clock: { clock.now / 1000 }, observe: observe))
   }
 
   public var store: any AssetStore {

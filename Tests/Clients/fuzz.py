@@ -85,7 +85,7 @@ def pointed(description):
     for path in description["paths"].values():
         for operation in path.values():
             operation.pop("security", None)
-            operation["parameters"] = [parameter for parameter in operation["parameters"] if parameter.get("name") != "wait"]
+            operation["parameters"] = [parameter for parameter in operation.get("parameters", []) if parameter.get("name") != "wait"]
     return description
 
 
