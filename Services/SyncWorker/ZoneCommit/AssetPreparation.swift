@@ -7,12 +7,15 @@ package import ServiceKit
 
 extension AssetStore {
   /// Prepares the contents that a commit is going to use.
-  /// - Parameter assets: in any order, repetitions included. Skips those that an answer showed and no receipt names.
+  /// - Parameter assets: in any order, repetitions included; collected only for a store that is asked before. Skips
+  ///   those that an answer showed and no receipt names.
   /// - Throws: `TRY_AGAIN_LATER` while the store does not answer.
-  package func prepare(_ assets: [Asset], for shard: Int, log: Log) async throws(RecordError) {
+  package func prepare(
+    _ assets: @autoclosure () -> [Asset], for shard: Int, log: Log
+  ) async throws(RecordError) {
     // The commit itself asks for files.
     if keepsFiles { return }
-    let wanted = Set(assets.filter { $0.hash.count == SHA256.byteCount })
+    let wanted = Set(assets().filter { $0.hash.count == SHA256.byteCount })
     if wanted.isEmpty { return }
     do throws(AssetError) {
       try await apart { store throws(AssetError) in try store.prepare(wanted, for: shard) }
