@@ -22,7 +22,7 @@ extension SyncLoop {
     eventListeners[number] = nil
   }
 
-  /// Exports what is saved and imports what the server has now.
+  /// Sends what is saved and imports what the server has now. The server's export may follow its acknowledgement.
   /// - Throws: what keeps it from that when the time is over; `signedOut`, `accountChanged` and `modelUnknown` at once.
   package func syncNow(timeout: Duration) async throws(StoreError) {
     let target = askedPageCount + 1

@@ -91,7 +91,8 @@ public final class SyncEngine: Sendable {
     for mirroring in mirrorings { await mirroring.take(.online(isOnline)) }
   }
 
-  /// Exports what is saved, and imports what the server has now.
+  /// Sends what is saved, and imports what the server has now. The server exports a save a moment after it has
+  /// acknowledged it, so another device may see it a moment later.
   /// - Throws: what keeps it from that when the time is over, such as `offline`; at once what waiting does not mend:
   ///   `signedOut`, `accountChanged`, `modelUnknown`.
   public func syncNow(timeout: Duration = .seconds(30)) async throws(StoreError) {
