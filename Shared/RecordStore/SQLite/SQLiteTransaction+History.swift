@@ -100,6 +100,7 @@ extension SQLiteTransaction: ShardTransaction {
       guard try insert.runUnlessTaken() else {
         throw ContradictingWrite("a transaction of mirror \(mirror) has this id")
       }
+      try noteTime(of: mirror, through: transaction.number)
       row.lastTransactionNumber = transaction.number
       setMirror(row)
       countWrite(records: 1, bytes: transaction.payload.count)
