@@ -174,7 +174,7 @@ package final class NaiveReplica: MirroredStore {
   package func discard(_ identifier: String) async throws(StoreError) {
     try commit { $0.rejected.removeAll { $0.identifier == identifier } }
   }
-  package func adopt(_ winner: String, insteadOf loser: AnyObjectID) async throws(StoreError) {
+  package func adopt(_ winners: [AnyObjectID: String], for identifiers: [String]) async throws(StoreError) {
     throw .invalid("a naive replica does not adopt")
   }
 

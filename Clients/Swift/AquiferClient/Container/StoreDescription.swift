@@ -67,6 +67,8 @@ public struct StoreHooks: Sendable {
   public enum ZoneDecision: Sendable { case delete, pause, reupload }
   /// `revert`: the objects become what the server has. `keepForLater`: the app goes on showing the edit, and imports
   /// leave it alone. Either way the save waits among the rejections until it is retried or discarded.
+  /// `adoptWinner`: what leads to a duplicate leads to the object that the server has, and the rest of the save is sent
+  /// again.
   public enum RejectionDecision: Sendable { case revert, keepForLater, adoptWinner }
 
   /// A zone is gone. nil: what the server says.

@@ -91,8 +91,7 @@ public final class SyncEngine: Sendable {
     for mirroring in mirrorings { await mirroring.take(.online(isOnline)) }
   }
 
-  /// Sends what is saved, and imports what the server has now. The server exports a save a moment after it has
-  /// acknowledged it, so another device may see it a moment later.
+  /// Sends what is saved, and imports what the server has now. Another device that calls it afterwards has all of it.
   /// - Throws: what keeps it from that when the time is over, such as `offline`; at once what waiting does not mend:
   ///   `signedOut`, `accountChanged`, `modelUnknown`.
   public func syncNow(timeout: Duration = .seconds(30)) async throws(StoreError) {
