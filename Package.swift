@@ -297,7 +297,8 @@ let testTargets: [Target] = [
   tests(
     "Processes",
     [
-      "BucketServer", "PowerLoss", "SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux",
+      "BucketServer", "PrivateCluster", "PowerLoss", "SigningKeys", "Crypto", "HTTPClient", "JSON", "Records",
+      "ObjectModel", "CLinux",
     ],
     exclude: ["chaos", "earlier.tar.gz", "network.c"]),
 ]

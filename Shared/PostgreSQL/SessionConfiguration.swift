@@ -59,17 +59,21 @@ public struct SessionConfiguration: Hashable, Sendable {
     return settings
   }
 
+  /// True for a text that `address` can have.
+  public static func isAddress(_ text: String) -> Bool {
+    // Dropped because libpq's own message quotes the text.
+    var reason: UnsafeMutablePointer<CChar>?
+    let options = PQconninfoParse(text, &reason)
+    PQfreemem(reason)
+    PQconninfoFree(options)
+    return options != nil
+  }
+
   /// Connects and waits until a host accepts, or none does.
   func connect() throws(PostgreSQLError) -> OpaquePointer {
-    // libpq's own message quotes the string.
-    var reason: UnsafeMutablePointer<CChar>?
-    let options = PQconninfoParse(address, &reason)
-    PQfreemem(reason)
-    guard let options else {
+    guard Self.isAddress(address) else {
       throw PostgreSQLError(.invalidValue, command: "connect", message: "the address is no connection string")
     }
-    PQconninfoFree(options)
-
     let pairs = keywords
     let words = pairs.map { UnsafePointer(strdup($0.0)) } + [nil]
     let values = pairs.map { UnsafePointer(strdup($0.1)) } + [nil]

@@ -30,6 +30,9 @@ public enum StoreError: Error, Hashable, Sendable {
   case missingKey(String)
   /// The store of assets does not answer. Nothing was stored, and the caller may retry later.
   case unavailable(String)
+  /// The database that keeps the shard does not answer, or takes no writes now. Nothing was stored, and the caller may
+  /// retry later.
+  case unreachable(String)
   case io(String)
 }
 

@@ -133,6 +133,11 @@ final class SeparateProcesses: Sendable {
     entry.process.waitUntilExit()
   }
 
+  func pid(of name: String) throws -> pid_t {
+    guard let entry = running.withLock({ $0[name] }) else { throw Unexpected("\(name) does not run") }
+    return entry.process.processIdentifier
+  }
+
   func isRunning(_ name: String) -> Bool { running.withLock { $0[name]?.process.isRunning ?? false } }
 
   func log(of name: String) throws -> String {

@@ -5,7 +5,7 @@ import Testing
 
 /// Compares the engines with the oracle.
 struct DifferentialTests {
-  @Test(.serialized, arguments: StoreKind.queued, Sanitizer.few(2, of: [1, 2, 3, 4] as [UInt64]))
+  @Test(arguments: StoreKind.queued, Sanitizer.few(2, of: [1, 2, 3, 4] as [UInt64]))
   func `thousands of random bodies leave both stores the same, also across reopening`(_ kind: StoreKind, _ seed: UInt64)
     async throws
   {

@@ -16,6 +16,7 @@ import Testing
       cluster = try PrivateCluster.shared.get()
       configuration = PostgreSQLConfiguration(address: cluster.address)
       configuration.releaseLimit = .zero
+      configuration.allowsAsynchronous = true
       configuration.schemaPrefix = "tenure_\(Self.number.next())_"
     }
 
@@ -70,6 +71,35 @@ import Testing
     #expect(throws: StoreError.self) { try world.take(of: 3) }
     #expect(throws: StoreError.self) { try world.take(knownEpoch: 2) }
     #expect(try world.take(knownEpoch: 1).epoch == 2)
+  }
+
+  @Test func `a server whose commits wait for no standby is refused, unless that is allowed`() throws {
+    var world = try World()
+    world.configuration.allowsAsynchronous = false
+    #expect {
+      try world.take()
+    } throws: { error in
+      guard case StoreError.unreachable(let reason) = error else { return false }
+      return reason.contains("--allow-asynchronous")
+    }
+    world.configuration.allowsAsynchronous = true
+    #expect(try world.take().epoch == 1, "the refusal made nothing")
+    for (setting, isEnough) in [
+      ("on", true), ("remote_apply", true), ("remote_write", false), ("local", false), ("off", false),
+    ] {
+      var configuration = world.configuration.session(ofShard: 0)
+      configuration.address += " options='-c synchronous_commit=\(setting)'"
+      let row = try #require(try Session(configuration).rows(TenureQuery.isSynchronous.command).first)
+      #expect(try row.boolean(0) == isEnough, "\(setting)")
+    }
+  }
+
+  @Test func `a server that is away is told from a shard that fails`() throws {
+    var world = try World()
+    world.configuration.address = "host=127.0.0.1 port=1 user=aquifer dbname=postgres"
+    #expect {
+      try world.take()
+    } throws: { if case StoreError.unreachable(let reason) = $0 { reason.contains("shard 0") } else { false } }
   }
 
   @Test func `a session that was lost between two groups costs nothing`() throws {

@@ -37,10 +37,14 @@ struct Bench: Sendable {
     var options = SQLiteRecordStore.Options()
     if let pages = getenv("CHECKPOINT_PAGES").flatMap({ Int(String(cString: $0)) }) { options.checkpointPages = pages }
     // The connection string of an empty database has an equals sign; a new folder's path has none.
-    let store: any RecordStore =
-      directory.contains("=")
-      ? try PostgreSQLRecordStore(PostgreSQLConfiguration(address: directory, options: options), shardCount: shardCount)
-      : try SQLiteRecordStore(SQLiteConfiguration(directory: directory, options: options), shardCount: shardCount)
+    let store: any RecordStore
+    if directory.contains("=") {
+      var configuration = PostgreSQLConfiguration(address: directory, options: options)
+      configuration.allowsAsynchronous = true
+      store = try PostgreSQLRecordStore(configuration, shardCount: shardCount)
+    } else {
+      store = try SQLiteRecordStore(SQLiteConfiguration(directory: directory, options: options), shardCount: shardCount)
+    }
     var shards: [any ShardStore] = []
     for shard in 0..<shardCount { shards.append(try await store.open(shard: shard)) }
     var writers: [Writer] = []

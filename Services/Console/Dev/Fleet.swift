@@ -34,7 +34,10 @@ struct Fleet: Hashable, Sendable {
     switch member.role {
     case .share: arguments += ["--data", data]
     case .worker:
-      arguments += ["--data", data, "--user-quota", String(options.userQuota), "--encryption-key", encryptionKey]
+      arguments += [
+        "--data", data, "--assets", data + "/assets", "--user-quota", String(options.userQuota), "--encryption-key",
+        encryptionKey,
+      ]
     case .notifier:
       arguments += ["--http", Self.listening(at: own?.client, port: options.pingPort)]
       if let count = options.userDevices { arguments += ["--user-devices", String(count)] }

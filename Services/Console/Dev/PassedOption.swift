@@ -32,6 +32,9 @@ struct PassedOption: Hashable, Sendable {
       "the longest time that the gateway tries a request before it answers TRY_AGAIN_LATER"),
     PassedOption("assets", "PLACE", [.gateway, .worker], "the folder or s3://bucket/prefix?… of assets"),
     PassedOption("assets-credentials", "FILE", [.gateway, .worker], "the file with the bucket's access key"),
+    PassedOption("records", "URL", [.worker], "the database of PostgreSQL that keeps the shards"),
+    PassedOption(
+      "allow-asynchronous", nil, [.worker], "accept a database whose commits wait for no synchronous standby"),
     PassedOption("asset-limit", "MB", [.gateway], "the largest size of an asset"),
     PassedOption("user-uploads", "N", [.gateway], "the limit of a user's uploads at a time"),
     PassedOption("user-upload-limit", "MB", [.gateway], "the limit of a user's uploads in a day"),

@@ -20,7 +20,7 @@ package enum ExportFailure: Hashable, Sendable {
     case is CancellationError, StoreError.fenced, StoreError.closed: self = .gone
     case StoreError.full, AssetError.full, StoreError.unavailable, AssetError.unavailable, is AssetCalls:
       self = .transient(retryAfter: RecordError.noSpace.retryAfter)
-    case StoreError.overloaded: self = .transient(retryAfter: 1)
+    case StoreError.overloaded, StoreError.unreachable: self = .transient(retryAfter: 1)
     case StoreError.tooSlow: self = .transient(retryAfter: 10)
     case StoreError.io, StoreError.newerFormat, StoreError.missingKey, AssetError.missingKey:
       self = .transient(retryAfter: nil)

@@ -63,8 +63,8 @@ actor ShardHost: OpenShards {
   private static let longestOutagePause = Duration.seconds(60)
   /// A shard that serves for this long counts as recovered.
   private static let steadyTime = Duration.seconds(120)
-  /// A full disk is tried more often, so that clients are served soon after there is space.
-  private static let fullPause = Duration.seconds(1)
+  /// A full disk and a silent database are tried more often, so that clients are served soon afterwards.
+  private static let recoveryPause = Duration.seconds(1)
 
   /// - Parameters:
   ///   - epochs: the least epochs that shards may have.
@@ -263,9 +263,11 @@ actor ShardHost: OpenShards {
     shards[number]?.failure = failure
     shards[number]?.problem = String(describing: error)
     tellWaiters(of: number, .refused(failure))
-    if case StoreError.full = error { return min(wait, Self.fullPause) }
-    if case StoreError.foreign = error { return min(wait, Self.longestPause) }
-    return wait
+    switch error {
+    case StoreError.full, StoreError.unreachable: return min(wait, Self.recoveryPause)
+    case StoreError.foreign: return min(wait, Self.longestPause)
+    default: return wait
+    }
   }
 
   private func countOutage(_ error: any Error) {

@@ -81,7 +81,7 @@ extension Worker {
           .refused, "shard \(shard) changes faster than a reader can read all of it: try again when there is less to do"
         )
       case .full(let reason), .io(let reason), .corrupt(let reason), .foreign(let reason), .missingKey(let reason),
-        .unavailable(let reason):
+        .unavailable(let reason), .unreachable(let reason):
         throw BusError(.refused, reason)
       case .newerFormat, .outOfService: throw BusError(.refused, "shard \(shard) is out of service")
       }

@@ -17,57 +17,6 @@ import ZoneCommit
 
 /// Serves the shards that the cluster map gives it.
 public final class Worker: Sendable {
-  public static let options =
-    [
-      Option(
-        "data", .path, default: "data",
-        help: """
-          The folder with this installation's shards and assets, on a local file system. Created if it is missing.
-          """),
-      Option(
-        "user-quota", .integer(0...Int.max), default: "0",
-        help: "Bytes that each private database may hold, unless the user has their own quota; 0: no limit."),
-      Option(
-        "user-stores", .integer(0...1_000_000), default: "500",
-        help: """
-          The limit of a user's mirrored stores of one database, one for each installation of an app; 0: no limit.
-          """),
-      Option(
-        "asset-grace", .seconds(0...31_536_000), default: "86400",
-        help: "The time that the worker keeps assets that no record uses."),
-      Option(
-        "history-retention", .seconds(0...3_153_600_000), default: "7776000",
-        help: "The time that the worker keeps a store's history after all consumers have read it; 0: for ever."),
-      Option(
-        "record-retention", .seconds(0...3_153_600_000), default: "604800",
-        help:
-          """
-          The time that the worker keeps earlier states of records, for audits and restores of zones. 0: it keeps none.
-          """),
-      Option(
-        "conflict-retention", .seconds(0...3_153_600_000), default: "7776000",
-        help: "The time that the worker keeps the losses of conflicts, to list and restore them. 0: it keeps none."),
-      Option(
-        "asset-threshold", .integer(0...10_000_000), default: "0",
-        help:
-          """
-          Attribute values of at least this many bytes become assets, even in small records (ckAssetThresholdBytes: \
-          100 or more); 0: only values that do not fit into their record.
-          """
-      ),
-      Option(
-        "verify", .flag,
-        help:
-          """
-          Check all pages and checksums of a shard before the worker serves it, and refuse a shard with a damaged \
-          structure. This reads the whole file.
-          """
-      ),
-      EncryptionKeys.option,
-    ]
-    + AssetPlace.options(
-      help: "The place of assets, the same for workers and gateways: a folder, or a bucket. Without it, <data>/assets.")
-
   /// The newest stored format that shards are brought to.
   public static let shardFormat = SQLiteRecordStore.format
 
@@ -111,28 +60,30 @@ public final class Worker: Sendable {
         .configuration, "--asset-threshold is \(threshold); it must be 0 or at least \(Self.lowestAssetThreshold).")
     }
     let log = context.log
-    let place = try AssetPlace(context, keys: keys)
+    let given = try AssetPlace(context, keys: keys)
+    let records = try RecordPlace(context, data: dataPath, assets: given)
+    let place = given ?? .folder(dataPath + "/assets", keys: keys)
+    var options = StoreOptions()
+    options.keepsPastStates = Self.recordRetention(context) > .zero
     self.init(
-      context, dataPath: dataPath, keys: keys, assets: place,
-      makeStore: { shardCount, installation in
-        var configuration = SQLiteConfiguration(data: dataPath, keys: keys, installation: installation)
-        if let place { configuration.assets = place.store }
-        configuration.options.keepsPastStates = Self.recordRetention(context) > .zero
-        return through(
-          try SQLiteRecordStore(
-            configuration, shardCount: shardCount,
+      context, dataPath: dataPath, keys: keys, assets: place, records: records,
+      makeStore: { [options] shardCount, installation in
+        through(
+          try records.store(
+            shardCount: shardCount, assets: place.store, keys: keys, installation: installation, options: options,
             report: { log.error("a damaged record was skipped", ["problem": .text($0)]) }))
       })
   }
 
   init(
     _ context: ServiceContext, dataPath: String, keys: KeyRing = KeyRing(), assets: AssetPlace? = nil,
+    records: RecordPlace? = nil,
     makeStore: @escaping @Sendable (_ shardCount: Int, _ installation: InstallationID) throws -> any RecordStore
   ) {
     self.context = context
     self.dataPath = dataPath
     let place = assets ?? .folder(dataPath + "/assets", keys: keys)
-    folders = DataFolders(context, [(.data, .folder(dataPath, keys: keys)), (.assets, place)])
+    folders = DataFolders(context, (records ?? .folder(dataPath)).claims(keys: keys) + [(.assets, place)])
     self.assets = place.store
     self.makeStore = makeStore
     meter = RequestMeter(context.metrics, log: context.log, clock: context.clock)

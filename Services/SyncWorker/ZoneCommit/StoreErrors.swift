@@ -14,6 +14,10 @@ extension RecordError {
   package static let outOfService = RecordError(
     .tryAgainLater, "The database is out of service; the server's log has the reason for its operator", retryAfter: 10)
 
+  /// The database that keeps the shard does not answer, or takes no writes now.
+  package static let unreachable = RecordError(
+    .tryAgainLater, "The storage of this database does not answer; nothing was stored", retryAfter: 1)
+
   /// A read costs more than one request may: it looks at too much, or takes too long.
   package static let tooMuch = RecordError(
     .tryAgainLater, "The request reads more than the server allows for one request; ask for less at once",
@@ -78,6 +82,9 @@ extension RecordError {
     case .unavailable(let reason):
       log.error("the store of assets does not answer", ["reason": .text(reason)])
       self = .assetsAway
+    case .unreachable(let reason):
+      log.warning("the store can't be reached", ["reason": .text(reason)])
+      self = .unreachable
     case .io(let reason):
       log.error("the store failed", ["reason": .text(reason)])
       self.init(.internalError, "The server could not read or write its data")

@@ -18,6 +18,8 @@ public struct PostgreSQLConfiguration: Sendable {
   /// How long an opening waits for the release of a shard whose owner still has a session. A frozen owner never
   /// releases it; the raised epoch keeps them from writing.
   public var releaseLimit = Duration.seconds(5)
+  /// True when commits need no confirmation by a standby. The loss of the server can lose acknowledged ones then.
+  public var allowsAsynchronous = false
   /// Begins the names of the schemas, so that several installations can share a database.
   public var schemaPrefix = "shard_"
 
@@ -31,6 +33,9 @@ public struct PostgreSQLConfiguration: Sendable {
     self.keys = keys
     self.installation = installation
   }
+
+  /// True for libpq's connection strings and addresses (`postgresql://…`).
+  public static func isAddress(_ text: String) -> Bool { SessionConfiguration.isAddress(text) }
 
   func schema(ofShard shard: Int) -> String { "\(schemaPrefix)\(shard)" }
 
@@ -53,6 +58,7 @@ extension StoreError {
     case .full: self = .full(text)
     case .cancelled: self = .tooSlow(shard: shard)
     case .crowded: self = .overloaded(shard: shard)
+    case .connectionLost, .readOnly, .serialization, .unavailable, .unknownOutcome: self = .unreachable(text)
     default: self = .io(text)
     }
   }

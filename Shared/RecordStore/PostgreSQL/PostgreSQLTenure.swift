@@ -39,7 +39,7 @@ final class PostgreSQLTenure: ShardTenure {
     isCancelled: () -> Bool = { false }
   ) throws -> PostgreSQLTenure {
     do {
-      let session = try Session(configuration.session(ofShard: shard))
+      let session = try connect(configuration, shard)
       let last = ContinuousClock.now + configuration.releaseLimit
       while try !hold(session, configuration.schema(ofShard: shard)), .now < last {
         if isCancelled() { throw CancellationError() }
@@ -58,6 +58,23 @@ final class PostgreSQLTenure: ShardTenure {
     } catch let error as PostgreSQLError {
       throw StoreError(error, shard: shard)
     }
+  }
+
+  /// Connects with a server whose commits are as durable as the configuration demands.
+  private static func connect(_ configuration: PostgreSQLConfiguration, _ shard: Int) throws(PostgreSQLError) -> Session
+  {
+    let session = try Session(configuration.session(ofShard: shard))
+    if configuration.allowsAsynchronous { return session }
+    guard try session.rows(TenureQuery.isSynchronous.command).first?.boolean(0) == true else {
+      throw PostgreSQLError(
+        .unavailable, command: TenureQuery.isSynchronous.command.name,
+        message: """
+          commits wait for no standby (synchronous_standby_names is empty, or synchronous_commit is neither on nor \
+          remote_apply), so the loss of the server's machine could lose acknowledged saves: add a standby, or allow it \
+          with --allow-asynchronous
+          """)
+    }
+    return session
   }
 
   /// Refuses a shard whose keys are not all there: it could not be read completely, nor written without losing edits.
@@ -94,7 +111,7 @@ final class PostgreSQLTenure: ShardTenure {
 
   private func beginOnce() throws {
     if !session.isOpen {
-      session = try Session(configuration.session(ofShard: shard))
+      session = try Self.connect(configuration, shard)
       _ = try Self.hold(session, configuration.schema(ofShard: shard))
     }
     try session.begin()
@@ -131,7 +148,7 @@ final class PostgreSQLTenure: ShardTenure {
   func settle() throws -> Bool {
     do {
       session.close()
-      session = try Session(configuration.session(ofShard: shard))
+      session = try Self.connect(configuration, shard)
       try session.begin()
       let found = try lock()
       try session.queue(TenureQuery.count.command, [.integer(found.commitCount)])
@@ -204,6 +221,10 @@ enum TenureQuery: String {
   case find =
     "SELECT format, shard, shardCount, epoch, installation FROM tenure FOR UPDATE"
   case own = "UPDATE tenure SET format = $1, installation = $2"
+  case isSynchronous = """
+    SELECT current_setting('synchronous_commit') IN ('on', 'remote_apply')
+      AND current_setting('synchronous_standby_names') <> ''
+    """
   case tables = "SELECT to_regclass('tenure') IS NOT NULL"
 
   var command: Command { Command("tenure.\(self)", rawValue) }

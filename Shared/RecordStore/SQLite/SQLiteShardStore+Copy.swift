@@ -22,7 +22,9 @@ extension SQLiteShardStore {
     try await enqueue { _ in }.value
     try await readWhole { snapshot, _ in
       _ = try snapshot.counts()
-      guard case .sqlite(let connection) = snapshot.session.connection else { return }
+      guard case .sqlite(let connection) = snapshot.session.connection else {
+        throw StoreError.io("shard \(snapshot.shard) is kept by PostgreSQL: its own tools make the backup")
+      }
       for ending in ["", "-journal", "-wal"] { try Folder.remove(path + ending) }
       do {
         guard try connection.copy(to: path, mustStop: { connection.watch.isOver }) else {

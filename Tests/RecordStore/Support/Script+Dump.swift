@@ -81,8 +81,8 @@ extension Script {
         lines.append("\(try snapshot.entryCount(of: index.key, in: zone, range: range, limit: 5))")
         for isDescending in [false, true] {
           var scan = IndexScan(index: index.key, zone: zone, range: range, isDescending: isDescending)
-          while let last = try snapshot.indexedRecords(scan, limit: limit).last {
-            lines += try snapshot.indexedRecords(scan, limit: limit).map { "\($0.key) \($0.stored)" }
+          while case let page = try snapshot.indexedRecords(scan, limit: limit), let last = page.last {
+            lines += page.map { "\($0.key) \($0.stored)" }
             scan.after = IndexPosition(key: last.key, recordName: last.stored.record.recordName)
           }
         }
@@ -94,21 +94,23 @@ extension Script {
   private static func dumpZone(_ zone: Int64, _ snapshot: any ShardSnapshot, limit: Int) throws -> [String] {
     var lines: [String] = []
     var sequence: Int64 = 0
-    while let last = try snapshot.changes(in: zone, after: sequence, limit: limit).last {
-      lines += try snapshot.changes(in: zone, after: sequence, limit: limit).map { "\($0)" }
+    while case let page = try snapshot.changes(in: zone, after: sequence, limit: limit), let last = page.last {
+      lines += page.map { "\($0)" }
       sequence = last.sequence
     }
     var end = Int64.max
-    while let last = try snapshot.changesBackwards(in: zone, after: sequence / 2, before: end, limit: limit).last {
-      lines += try snapshot.changesBackwards(in: zone, after: sequence / 2, before: end, limit: limit).map {
-        "\($0.sequence)"
-      }
+    while case let page = try snapshot.changesBackwards(in: zone, after: sequence / 2, before: end, limit: limit),
+      let last = page.last
+    {
+      lines += page.map { "\($0.sequence)" }
       end = last.sequence
     }
     for type in types {
       var name: String?
-      while let last = try snapshot.records(ofType: type, in: zone, afterName: name, limit: limit).last {
-        lines += try snapshot.records(ofType: type, in: zone, afterName: name, limit: limit).map(\.record.recordName)
+      while case let page = try snapshot.records(ofType: type, in: zone, afterName: name, limit: limit),
+        let last = page.last
+      {
+        lines += page.map(\.record.recordName)
         name = last.record.recordName
       }
     }
@@ -119,10 +121,8 @@ extension Script {
       """
     )
     var name: String?
-    while let last = try snapshot.records(in: zone, afterName: name, limit: limit).last {
-      lines += try snapshot.records(in: zone, afterName: name, limit: limit).map {
-        "\($0.record.recordName) \($0.sequence)"
-      }
+    while case let page = try snapshot.records(in: zone, afterName: name, limit: limit), let last = page.last {
+      lines += page.map { "\($0.record.recordName) \($0.sequence)" }
       name = last.record.recordName
     }
     for (index, name) in names.enumerated() {

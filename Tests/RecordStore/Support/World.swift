@@ -62,6 +62,7 @@ struct World: Sendable {
     // Tests hold writers up, and machines that run them are busy.
     configuration.releaseLimit = .seconds(60)
     configuration.bodyLimit = .seconds(60)
+    configuration.allowsAsynchronous = true
     return configuration
   }
 
