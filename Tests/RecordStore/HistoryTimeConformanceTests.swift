@@ -8,7 +8,7 @@ import Testing
 @testable import RecordStore
 
 struct HistoryTimeConformanceTests {
-  /// The times of transactions 1, 2, … by a clock that goes on by a step, stands still, and goes back by minutes at times.
+  /// The times of transactions 1, 2, … by a clock that goes on, stands still, and goes back by seconds at times.
   private static let times: [Int64] = {
     var time: Int64 = 1_000_000
     return (0..<3_300).map { index in
