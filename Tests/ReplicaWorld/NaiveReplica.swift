@@ -154,9 +154,8 @@ package final class NaiveReplica: MirroredStore {
       }
       let objects = refused.transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) }
       let rejected = Rejected(
-        identifier: refused.transaction.transactionID, transactionNumber: refused.number, objects: objects,
-        error: error,
-        isConsequence: false, date: Date.now)
+        identifier: refused.transaction.transactionID, transactionNumber: refused.number,
+        author: refused.transaction.author, objects: objects, error: error, isConsequence: false, date: Date.now)
       file.outbox.removeAll { $0.number == refused.number }
       file.sent = nil
       file.settle()

@@ -136,6 +136,8 @@ package actor SyncLoop {
       place = MirroredPlace(store: successor.store, plane: place.plane.replacing(storeIdentifier: identifier))
     }
     machine = SyncMachine(seed: surroundings.makeSeed())
+    // Not started, so it answers nothing.
+    _ = machine.handle(.syncWanted(waitingSyncs > 0))
     status = SyncStatus()
     leaseToken = nil
     await successor.release()

@@ -56,7 +56,7 @@ public final class SyncEngine: Sendable {
     { former, user in
       let decision = await store.description.hooks.accountChanged?(former, user) ?? .keepApart
       // Dropped because the store stays the former account's then, sends nothing, and is tried again at the next start.
-      guard let change = try? await store.change(from: former, to: user, keepsFormer: decision == .keepApart) else {
+      guard let change = try? await store.change(from: former, to: user, decision) else {
         return nil
       }
       return Successor(change.file.replica, release: change.release)
