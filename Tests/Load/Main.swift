@@ -55,6 +55,10 @@ struct Load {
     if let path = options.factsPath { report.facts = try Facts(json: JSONValue(parsing: TextFile.read(path))) }
     say(report.heading)
     if options.measuresLimits { report.limits = try await limits() }
+    if let peer = options.peer {
+      try await measure(peer, &report)
+      return report
+    }
 
     let userCount = options.workloads.map { $0.workload.hasUserForEachClient ? $0.clientCount : 1 }.max() ?? 1
     let scenario =
@@ -91,6 +95,30 @@ struct Load {
     }
     await scenario.cleanUp(with: admin)
     return report
+  }
+
+  /// Saves to another system, each client into a part of its own.
+  private func measure(_ peer: PeerService, _ report: inout Report) async throws {
+    var random = FastRandom(seed: options.seed)
+    for workload in options.workloads {
+      var entry = Report.Entry(workload: workload)
+      let count = workload.workload.recordCount(batch: options.batch)
+      for number in 1...options.runCount {
+        let makers = (0..<workload.clientCount).map { client in
+          peer.maker(
+            count: count, client: client, host: target.host, authorization: options.peerAuthorization,
+            random: random.split())
+        }
+        entry.noise.append(try await Noise.measure())
+        let measurement = await runClosedLoops(
+          target, makers, threadCount: options.threadCount, length: RunLength(seconds: options.seconds),
+          pace: workload.pace)
+        entry.add([("", Figures(measurement, recordCount: measurement.latencies.count * count))])
+        entry.firstError = entry.firstError ?? measurement.firstError
+        report.progress(entry, number)
+      }
+      report.entries.append(entry)
+    }
   }
 
   private func limits() async throws -> [Report.Limit] {
@@ -164,7 +192,7 @@ struct Load {
 
   private static func environment() -> [String: String] {
     var values: [String: String] = [:]
-    for name in ["AQUIFER_SERVER", "AQUIFER_OPERATOR_TOKEN", "TMPDIR"] {
+    for name in ["AQUIFER_SERVER", "AQUIFER_OPERATOR_TOKEN", "PEER_AUTHORIZATION", "TMPDIR"] {
       if let value = getenv(name) { values[name] = String(cString: value) }
     }
     return values

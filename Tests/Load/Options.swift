@@ -6,6 +6,10 @@ struct Options: Equatable {
   var url = "http://127.0.0.1:8080"
   var operatorToken: String?
   var scenarioPath: String?
+  /// Another system in Aquifer's place.
+  var peer: PeerService?
+  /// The value of Authorization for it.
+  var peerAuthorization: String?
   var workloads: [Workload.Sized] = [.init(.w1a, 16)]
   var seconds = 5.0
   var runCount = 1
@@ -51,6 +55,8 @@ struct Options: Equatable {
                              whose latencies count from the time when each was due
     \(meanings)
                              all: the benchmark, \(Workload.Sized.benchmark.map(\.name).joined(separator: " "))
+      --peer NAME            sends w1a and w1b to another system at --url: couchdb, etcd or kinto, with
+                             $PEER_AUTHORIZATION as Authorization; deploy/bench --peers makes what they need
       --limits               also measures SQLite alone, and an HTTP server without work, on this machine
       --seconds S            the length of one run, 0.1…60            (default 5)
       --runs N               the number of runs, 1…9                  (default 1)
@@ -83,6 +89,7 @@ struct Options: Equatable {
   init(_ arguments: [String], environment: [String: String]) throws(UsageError) {
     if let url = environment["AQUIFER_SERVER"] { self.url = url }
     operatorToken = environment["AQUIFER_OPERATOR_TOKEN"]
+    peerAuthorization = environment["PEER_AUTHORIZATION"]
     scratchPath = environment["TMPDIR"]
     seed = SecureRandom.uint64() >> 16
     var rest = arguments[...]
@@ -96,7 +103,12 @@ struct Options: Equatable {
       }
       try take(option, value)
     }
-    if operatorToken == nil, scenarioPath == nil { throw UsageError(reason: "give --operator-token or --scenario") }
+    if peer != nil, !workloads.allSatisfy({ [.w1a, .w1b].contains($0.workload) }) {
+      throw UsageError(reason: "--peer takes the workloads w1a and w1b")
+    }
+    if operatorToken == nil, scenarioPath == nil, peer == nil {
+      throw UsageError(reason: "give --operator-token or --scenario")
+    }
     if jsonPath == "-", markdownPath == "-" { throw UsageError(reason: "--json - and --markdown - exclude each other") }
   }
 
@@ -105,6 +117,11 @@ struct Options: Equatable {
     case "--url": url = value
     case "--operator-token": operatorToken = value
     case "--scenario": scenarioPath = value
+    case "--peer":
+      guard let known = PeerService(rawValue: value) else {
+        throw UsageError(reason: "--peer knows couchdb, etcd and kinto, not '\(value)'")
+      }
+      peer = known
     case "--workload": workloads = try Self.workloads(value)
     case "--runs": runCount = try Self.number(option, value, 1...9)
     case "--batch": batch = try Self.number(option, value, 1...200)

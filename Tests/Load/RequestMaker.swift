@@ -25,7 +25,10 @@ struct RequestMaker: Sendable {
   private let isTransaction: Bool
   private var random: FastRandom
   private let words: [UInt8]
+  /// Between the groups of a UUID.
+  private let separator: UInt8
 
+  private static let separator = UInt8(ascii: "-")
   private static let textByteCount = 800
   private static let wordsByteCount = 64 * 1024
 
@@ -67,6 +70,26 @@ struct RequestMaker: Sendable {
     numberPlaces = body.numberPlaces.map { $0 + start }
     numbers = population?.numbers(workload) ?? 0..<1
     words = FastRandom.text(Self.wordsByteCount, &self.random)
+    separator = Self.separator
+    advance()
+  }
+
+  /// Requests of another system, whose body is a template.
+  /// - Parameters:
+  ///   - path: with the query.
+  ///   - isBase64: random names and texts are pieces of base64.
+  init(
+    _ body: Template, path: String, host: String, headers: [String], isBase64: Bool, random: FastRandom
+  ) {
+    self.random = random
+    request = httpRequest("POST", path, host: host, headers: headers, body: body.bytes)
+    let start = request.count - body.bytes.count
+    uuidPlaces = body.uuidPlaces.map { $0 + start }
+    textPlaces = body.textPlaces.map { $0 + start }
+    (numberPlaces, numbers, isTransaction) = ([], 0..<1, false)
+    let words = FastRandom.text(Self.wordsByteCount, &self.random)
+    self.words = isBase64 ? words.map { $0 == 0x20 ? 0x2b : $0 == 0x2e ? 0x2f : $0 } : words
+    separator = isBase64 ? UInt8(ascii: "A") : Self.separator
     advance()
   }
 
@@ -86,7 +109,7 @@ struct RequestMaker: Sendable {
     }
     request.withUnsafeMutableBufferPointer { request in
       for place in uuidPlaces {
-        random.writeUUID(to: UnsafeMutableBufferPointer(rebasing: request[place..<place + 36]))
+        random.writeUUID(to: UnsafeMutableBufferPointer(rebasing: request[place..<place + 36]), separator)
       }
       for place in textPlaces {
         let start = Int(random.next() % UInt64(Self.wordsByteCount - Self.textByteCount))
@@ -99,7 +122,7 @@ struct RequestMaker: Sendable {
   }
 
   /// A body with gaps to fill.
-  private struct Template {
+  struct Template {
     var bytes: [UInt8] = []
     var uuidPlaces: [Int] = []
     var textPlaces: [Int] = []
@@ -191,12 +214,12 @@ struct FastRandom: RandomNumberGenerator, Sendable {
   }
 
   /// Writes a random UUID, version 4, as 36 bytes of upper-case text.
-  mutating func writeUUID(to text: UnsafeMutableBufferPointer<UInt8>) {
+  mutating func writeUUID(to text: UnsafeMutableBufferPointer<UInt8>, _ separator: UInt8 = UInt8(ascii: "-")) {
     var high = next() & 0xffff_ffff_ffff_0fff | 0x4000
     var low = next() & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000
     for position in 0..<36 {
       if position == 8 || position == 13 || position == 18 || position == 23 {
-        text[position] = UInt8(ascii: "-")
+        text[position] = separator
         continue
       }
       let digit = UInt8(truncatingIfNeeded: (position < 18 ? high : low) >> 60)

@@ -7,7 +7,7 @@ import Glibc
 struct ResponseReader {
   enum Outcome: Equatable {
     case incomplete
-    /// A whole answer. `isSuccess`: status 200, and no error item inside.
+    /// A whole answer. `isSuccess`: a status from 200 on, below 210, and no error item inside.
     case complete(isSuccess: Bool, closes: Bool)
     case malformed
   }
@@ -73,7 +73,8 @@ struct ResponseReader {
     return .complete(isSuccess: isOK && !hasErrorItem(after: headByteCount), closes: closes)
   }
 
-  private var isOK: Bool { bytes.starts(with: "HTTP/1.1 200".utf8) }
+  /// Other systems answer what they created with 201 or 202.
+  private var isOK: Bool { bytes.starts(with: "HTTP/1.1 20".utf8) }
 
   /// The body of an answer whose head is complete, without chunk framing.
   var body: [UInt8] {

@@ -111,6 +111,35 @@ import Testing
     #expect(output.contains("| lastDevice, u |") && !output.contains("bare SQLite"))
   }
 
+  @Test(.timeLimit(.minutes(1)))
+  func `other systems are measured in the same run with their costs, or the table says which are left out`() throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "aquifer-bench-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let json = folder.appending(path: "report.json")
+    let (status, output) = try bench(["--peers", "--seconds", "0.5", "--runs", "1", "--json", json.path])
+    #expect(status == 0, "\(output)")
+    let report = try Value(json: Array(Data(contentsOf: json)))
+    let systems = report["systems"].elements
+    let leftOut = report["leftOut"].elements.compactMap(\.string).joined()
+    let words = [("Redis Streams", "redis"), ("etcd over HTTP", "etcd"), ("PostgreSQL over its socket", "PostgreSQL")]
+    for (system, word) in [("Aquifer", "-")] + words {
+      guard let found = systems.first(where: { $0["system"].string == system }) else {
+        #expect(leftOut.contains(word), "\(system): \(leftOut)")
+        continue
+      }
+      for workload in ["w1a:1", "w1a:16", "w1b:16"] {
+        let figures = found["workloads"][workload]
+        for key in ["recordsPerSecond", "p50ms", "processorSeconds", "writtenBytes", "memoryMB"] {
+          #expect(figures[key].double ?? 0 > 0, "\(system), \(workload), \(key): \(figures)")
+        }
+      }
+      #expect(output.contains("| \(system) |"))
+    }
+    let own = systems.first { $0["system"].string == "Aquifer" }
+    #expect(own?["idle"]["memoryMB"].double ?? 0 > 0, "\(output)")
+  }
+
   @Test(.timeLimit(.minutes(1))) func `an installation that runs is measured where it is, and goes on`() async throws {
     try await Installation.run { installation in
       let ready = installation.ready

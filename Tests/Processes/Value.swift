@@ -73,6 +73,7 @@ enum Value: Hashable, Sendable, Codable, ExpressibleByStringLiteral, Expressible
   var members: [String: Value] { if case .object(let members) = self { members } else { [:] } }
   var string: String? { if case .string(let text) = self { text } else { nil } }
   var integer: Int64? { if case .integer(let number) = self { number } else { nil } }
+  var double: Double? { if case .number(let number) = self { number } else { integer.map(Double.init) } }
   var bool: Bool? { if case .bool(let flag) = self { flag } else { nil } }
   var isArray: Bool { if case .array = self { true } else { false } }
 }
