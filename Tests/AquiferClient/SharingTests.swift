@@ -134,6 +134,8 @@ import Testing
       #expect(try await world.owner.count(Photo.all) == 2)
       let store = try #require(world.owner.store(.private))
       try await world.owner.purgeObjectsAndRecordsInZone(zone, in: store, keepCopy: true)
+      let objectCount =
+        try await world.writer.count(Photo.all) + world.writer.count(Tag.all) + world.writer.count(Album.all)
       let copies = try await world.owner.fetch(Photo.filter { $0.title == "Dunes" })
       #expect(copies.count == 1 && copies.first?.id != world.photo.id)
       #expect(try await world.owner.fetch(try #require(copies.first).tags).map(\.name) == ["sea"])
@@ -141,6 +143,8 @@ import Testing
       try await world.writer.sync.syncNow()
       #expect(try await world.writer.count(Photo.all) == 0)
       #expect(ends.withLock { $0.map(\.zone) } == [zone])
+      #expect(ends.withLock { $0.map { [$0.objectCount, $0.unexportedCount] } } == [[objectCount, 0]])
+      #expect(objectCount > 0)
       await world.close()
     }
   }

@@ -28,7 +28,7 @@ package struct MirrorHooks: Sendable {
 
   package var saveRejected: (@Sendable (Rejected) async -> RejectionDecision)?
   /// A zone ended: `delete`, `pause` or `reupload` of the store's own choice; nil: what the server says.
-  package var zoneEnded: (@Sendable (EndedZone) async -> EndedZone.Action)?
+  package var zoneEnded: (@Sendable (EndedZone, _ cached: CachedZone?) async -> EndedZone.Action)?
   /// Somebody else is signed in than the user whose objects the store has, by record names. Answers their store, which
   /// mirroring goes on with; nil: nothing is sent and imported until the former user is back.
   package var accountChanged: (@Sendable (_ former: String, _ user: String) async -> Successor?)?
@@ -210,9 +210,12 @@ struct Exchange: Sendable {
   private func decided(_ page: ImportPage) async throws -> ImportPage {
     guard let decide = options.hooks.zoneEnded else { return page }
     var page = page
+    var cached: [CachedZone]?
     for (index, change) in page.changes.enumerated() {
       guard case .zone(var zone) = change else { continue }
-      zone.action = await decide(zone)
+      let zones = if let cached { cached } else { try await store.zones() }
+      cached = zones
+      zone.action = await decide(zone, zones.first { $0.zoneID.isSame(as: zone.zoneID) })
       page.changes[index] = .zone(zone)
     }
     return page

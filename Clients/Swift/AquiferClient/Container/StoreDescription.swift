@@ -91,4 +91,8 @@ public struct ZoneEnd: Sendable {
   public let zone: Zone
   /// `deleted`, `purged`, `encryptedDataReset` or `left`.
   public let reason: String
+  /// Objects of the zone that the device has.
+  public let objectCount: Int
+  /// Those of them whose changes the server has not acknowledged.
+  public let unexportedCount: Int
 }

@@ -42,9 +42,11 @@ extension MirrorOptions {
       }
     }
     if let zoneEnded = hooks.zoneEnded {
-      self.hooks.zoneEnded = { ended in
-        let zone = Zone(zoneName: ended.zoneID.zoneName, ownerRecordName: ended.zoneID.ownerRecordName ?? "")
-        return switch await zoneEnded(ZoneEnd(zone: zone, reason: ended.reason)) {
+      self.hooks.zoneEnded = { ended, cached in
+        let end = ZoneEnd(
+          zone: Zone(zoneName: ended.zoneID.zoneName, ownerRecordName: ended.zoneID.ownerRecordName ?? ""),
+          reason: ended.reason, objectCount: cached?.objectCount ?? 0, unexportedCount: cached?.pendingCount ?? 0)
+        return switch await zoneEnded(end) {
         case .delete: .delete
         case .pause: .pause
         case .reupload: .reupload
