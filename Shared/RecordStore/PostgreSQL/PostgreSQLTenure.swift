@@ -169,9 +169,11 @@ final class PostgreSQLTenure: ShardTenure {
   var connection: StoreConnection { .postgreSQL(session) }
 
   func begin(_ transaction: SQLiteTransaction) throws {
-    let earlier = session
     try begin()
-    if earlier !== session { transaction.session.reconnect(connection) }
+    // The session may have been replaced by this call, by one that failed, or by a question about an outcome.
+    if case .postgreSQL(let known) = transaction.session.connection, known !== session {
+      transaction.session.reconnect(connection)
+    }
   }
 
   /// Asks until the outcome is known, because no further group can begin before.
