@@ -125,6 +125,9 @@ public protocol ShardStore: Sendable {
   /// The reason why the shard accepts no more writes for good: fenced, or failed or damaged storage. nil while it does.
   var failure: StoreError? { get }
 
+  /// The reason why the shard's last write or read could not reach its storage; nil since the next one that could.
+  var outage: StoreError? { get }
+
   /// The reason why the shard goes out of service: failed or damaged storage. The stream yields at most one element, to
   /// one listener. Only closing and opening the shard helps then. A single damaged record is no reason.
   var failures: AsyncStream<StoreError> { get }
@@ -156,6 +159,7 @@ public struct RemovedContent: Hashable, Sendable {
 extension ShardStore {
   public var distributions: [StoreDistribution] { [] }
   public var failure: StoreError? { nil }
+  public var outage: StoreError? { nil }
   public var failures: AsyncStream<StoreError> { AsyncStream.makeStream(of: StoreError.self).stream }
   public func verify(readsAssets: Bool) async throws -> VerificationReport { VerificationReport() }
   public func copy(to place: BackupPlace) async throws -> ShardCopy {

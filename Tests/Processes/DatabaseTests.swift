@@ -41,6 +41,8 @@ import Testing
             let answer = try await writer.device.send("GET", "/history?limit=1")
             #expect(answer.status == 503 && answer.header("Retry-After") != nil, "\(answer.text)")
           }
+          let status = try await world.writers[0].user.app.installation.aquifer("status")
+          #expect(status.output.contains("can't reach its storage"), "\(status.output)")
           try world.cluster.start()
         }
       }

@@ -158,6 +158,7 @@ public final class SQLiteShardStore: ShardStore {
   }
 
   public var failure: StoreError? { core.failure }
+  public var outage: StoreError? { core.outage }
   public var failures: AsyncStream<StoreError> { core.failures }
 }
 
@@ -170,6 +171,7 @@ private struct SnapshotRead<Value: Sendable>: QueuedRead {
   func run(in snapshot: SQLiteSnapshot, isCutShort: () -> Bool) -> Bool {
     let result = Result { try body(snapshot) }
     if isCutShort() { return false }
+    core.noteReach()
     continuation.resume(with: result.mapError(told))
     return true
   }

@@ -38,6 +38,7 @@ struct ShardTurns: ShardStore {
   var statistics: [StoreStatistic] { base.statistics }
   var distributions: [StoreDistribution] { base.distributions }
   var failure: StoreError? { base.failure }
+  var outage: StoreError? { base.outage }
   var failures: AsyncStream<StoreError> { base.failures }
 
   func verify(readsAssets: Bool) async throws -> VerificationReport { try await base.verify(readsAssets: readsAssets) }

@@ -161,6 +161,7 @@ final class ShardWriter {
     try tenure.commit()
     transaction.groupCommitted()
     core.isRaised.store(true, ordering: .sequentiallyConsistent)
+    core.noteReach()
   }
 
   /// Runs one body, and undoes it alone when it throws.
@@ -209,6 +210,7 @@ final class ShardWriter {
       isFinal = true
     }
     if isFinal { core.fail(failure) }
+    core.note(failure)
     core.statistics.update { $0.failedGroups += 1 }
     return failure
   }
