@@ -93,9 +93,11 @@ public protocol ShardStore: Sendable {
   /// A body that returns is durable once `value` returns. A body that throws leaves nothing behind, and does not affect
   /// the rest of its group. A commit that fails throws `StoreError` to the whole group, and nothing of it is stored.
   /// A body that throws `AssetCalls` is queued again after these calls, behind later bodies.
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
-    Value
-  >
+  /// - Parameter lookups: the rows that the body is going to look up. Engines that need not fetch them don't ask.
+  func enqueue<Value: Sendable>(
+    expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
+    _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
+  ) -> PendingCommit<Value>
 
   /// Runs `body` on a consistent snapshot, which includes every commit acknowledged before the call. A body that throws
   /// `AssetCalls` runs again after these calls.
@@ -171,6 +173,14 @@ extension ShardStore {
 extension ShardStore {
   public var isEpochStored: Bool { true }
   public func turns(of party: String) -> any ShardStore { self }
+
+  /// Queues a body whose look-ups nobody announces.
+  public func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value)
+    -> PendingCommit<Value>
+  {
+    enqueue(expecting: { [] }, body)
+  }
+
   public func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? { nil }
 }
 

@@ -167,6 +167,7 @@ final class PostgreSQLTenure: ShardTenure {
   var isAwaited: () -> Bool = { true }
 
   var connection: StoreConnection { .postgreSQL(session) }
+  var fetchedBodyLimit: Int { 64 }
 
   func begin(_ transaction: SQLiteTransaction) throws {
     try begin()

@@ -27,19 +27,21 @@ public final class SQLiteShardStore: ShardStore {
   public var epoch: Int64 { core.epoch }
   public var isEpochStored: Bool { core.isRaised.load(ordering: .sequentiallyConsistent) }
 
-  public func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value)
-    -> PendingCommit<Value>
-  {
-    enqueue(of: "", body)
+  public func enqueue<Value: Sendable>(
+    expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
+    _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
+  ) -> PendingCommit<Value> {
+    enqueue(of: "", expecting: lookups, body)
   }
 
   public func turns(of party: String) -> any ShardStore { party.isEmpty ? self : ShardTurns(base: self, party: party) }
 
   /// - Parameter runsAlone: whether the body needs a commit of its own.
   func enqueue<Value: Sendable>(
-    of party: String, runsAlone: Bool = false, _ body: @escaping @Sendable (SQLiteTransaction) throws -> Value
+    of party: String, runsAlone: Bool = false, expecting lookups: @escaping @Sendable () -> [ExpectedLookup] = { [] },
+    _ body: @escaping @Sendable (SQLiteTransaction) throws -> Value
   ) -> PendingCommit<Value> {
-    let commit = QueuedCommit(in: core, of: party, runsAlone: runsAlone, body)
+    let commit = QueuedCommit(in: core, of: party, runsAlone: runsAlone, expecting: lookups, body)
     core.push(commit)
     return commit
   }

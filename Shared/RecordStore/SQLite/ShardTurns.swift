@@ -12,10 +12,11 @@ struct ShardTurns: ShardStore {
 
   func turns(of party: String) -> any ShardStore { base.turns(of: party) }
 
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
-    Value
-  > {
-    base.enqueue(of: party, body)
+  func enqueue<Value: Sendable>(
+    expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
+    _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
+  ) -> PendingCommit<Value> {
+    base.enqueue(of: party, expecting: lookups, body)
   }
 
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
