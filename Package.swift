@@ -335,7 +335,7 @@ let loadGenerator: [Target] = [
     name: "aquifer-load",
     dependencies: ["Queues", "HTTPClient", "HTTPServer", "SQLite", "RecordStore", "JSON", "Crypto", "CLinux"],
     path: "Tests/Load",
-    exclude: ["postgres"], swiftSettings: settings),
+    exclude: ["floors", "postgres", "push", "push.json", "push.py"], swiftSettings: settings),
   .testTarget(
     name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "RecordStore", "SQLite", "JSON"],
     path: "Tests/LoadGenerator", swiftSettings: settings),

@@ -196,6 +196,53 @@ import Testing
     }
   }
 
+  @Test(arguments: [true, false])
+  func `a user who signs in has the former one's objects when the app says so, and no duplicate of their own`(
+    _ isInMemory: Bool
+  ) async throws {
+    try await Server.runPhotos(["--asset-threshold", "1000"]) { server in
+      try server.refuseTagsOfOneName()
+      let (ada, ben) = (try await server.user("ada"), try await server.user("ben"))
+      for name in ["ada", "ben"] { try await server.setPassword(of: name) }
+      let laptop = try await server.app("laptop", of: ben)
+      let sea = Tag(name: "sea")
+      try await laptop.save { try $0.insert(sea) }
+      try await laptop.sync.syncNow()
+      let account = server.account(KeptTokens(ada.token))
+      let phone = try await server.app("phone", account: account) { store in
+        if isInMemory { store.path = nil }
+        store.hooks.accountChanged = { _, _ in .reupload }
+      }
+      phone.sync.start()
+      let image = Data((0..<20_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })
+      let photo = try await phone.save { save in
+        let (album, tag) = (try save.insert(Album(name: "Coast")), try save.insert(Tag(name: "sea")))
+        let photo = try save.insert(
+          Photo(title: "Dunes", secret: "key under the mat", image: ExternalData(image), album: album.id))
+        for tag in [tag, try save.insert(Tag(name: "sand"))] { try save.add(tag.id, to: \.tags, of: photo.id) }
+        return photo
+      }.value
+      try await phone.sync.syncNow()
+      for name in ["ben", "ada", "ben"] {
+        _ = try await phone.sync.signIn { try await Server.signIn(name, at: $0) }
+        try await phone.sync.syncNow()
+      }
+      try await laptop.sync.syncNow()
+      for container in [phone, laptop] {
+        let found = try #require(try await container.read { try $0.object(photo.id) })
+        #expect(found.secret == "key under the mat" && found.tagCount == 2)
+        #expect(try await found.image?.data() == image)
+        #expect(try await container.fetch(Photo.filter { $0.album[\.name] == "Coast" }).count == 1)
+        #expect(Set(try await container.fetch(photo.tags).compactMap(\.name)) == ["sea", "sand"])
+        #expect(try await container.fetch(Tag.filter { $0.name == "sea" }).map(\.id) == [sea.id])
+      }
+      let store = try #require(phone.store(.private))
+      #expect(try await phone.sync.rejections(in: store).isEmpty)
+      #expect(try await phone.events(type: .import).contains { $0.succeeded && $0.savedCount == 4 })
+      for container in [phone, laptop] { await container.close() }
+    }
+  }
+
   @Test func `a store in memory keeps what each account has not sent until they are back`() async throws {
     try await Server.runPhotos { server in
       let (ada, ben) = (try await server.user("ada"), try await server.user("ben"))

@@ -93,6 +93,33 @@ import Testing
     }
   }
 
+  @Test func `the rest of a save with a refused duplicate goes on when the app adopts the winner`() async throws {
+    try await Server.runPhotos { server in
+      let world = try await World(server, .adoptWinner)
+      await world.laptop.sync.setPaused(true)
+      // More than one part (K11): the duplicate is in the first, and objects of all parts lead to it.
+      let ids = try await world.laptop.save { save in
+        let (album, tag) = (try save.insert(Album(name: "Coast")), try save.insert(Tag(name: "sea")))
+        return try (0..<1500).map { number in
+          let photo = try save.insert(Photo(title: "\(number)", album: album.id))
+          if number % 100 == 0 { try save.add(tag.id, to: \.tags, of: photo.id) }
+          return photo.id
+        }
+      }.value
+      try await world.laptop.save { try $0.update(ids[1400]) { $0.title = "last" } }
+      await world.laptop.sync.setPaused(false)
+      for container in [world.laptop, world.phone] { try await container.sync.syncNow() }
+      for container in [world.laptop, world.phone] {
+        #expect(try await world.tags(container) == [world.winner.id])
+        #expect(try await container.count(Photo.filter { $0.album[\.name] == "Coast" }) == 1500)
+        let tagged = try await container.fetch(world.winner.photos).compactMap(\.title)
+        #expect(Set(tagged) == Set((0..<15).map { $0 == 14 ? "last" : "\($0 * 100)" } + ["Dunes"]))
+      }
+      #expect(try await world.laptop.sync.rejections(in: world.store).isEmpty)
+      await world.close()
+    }
+  }
+
   @Test func `what led to a refused duplicate leads to the winner when the app adopts it`() async throws {
     try await Server.runPhotos { server in
       let world = try await World(server, .adoptWinner)

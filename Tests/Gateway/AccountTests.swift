@@ -27,7 +27,10 @@ extension IdentityWorld {
     world.gateway.record.withLock {
       $0.account = UseAccount.Account(
         sessions: [session("s-1", isOwn: true), session("s-2", isOwn: false)],
-        identities: [UseAccount.Identity(name: "i-1", displayName: "Acme & Co", added: 1_690_000_000_000)],
+        ways: [
+          UseAccount.Way(kind: .identity, name: "i-1", displayName: "Acme & Co", added: 1_690_000_000_000),
+          UseAccount.Way(kind: .passkey, name: "p-1", displayName: "<i>", added: 1_690_000_000_000),
+        ],
         hasPassword: true)
     }
     return world
@@ -73,7 +76,8 @@ extension IdentityWorld {
     let page = await world.gateway.respond(.get, "/account", headers: [try await world.accountCookie()])
     #expect(page.status == 200 && page.header("Content-Security-Policy")?.contains("frame-ancestors 'none'") == true)
     for text in [
-      "This page", "&lt;b&gt; on Linux", "value=\"s-2\"", "began 16 min ago", "Acme &amp; Co", "Password",
+      "This page", "&lt;b&gt; on Linux", "value=\"s-2\"", "began 16 min ago", "Acme &amp; Co", "Passkey of &lt;i&gt;",
+      "Password",
       "href=\"/account/link/acme\"", "End all others",
     ] { #expect(page.text.contains(text), "\(text)") }
     #expect(!page.text.contains("<b> on"))
@@ -84,16 +88,16 @@ extension IdentityWorld {
   @Test func `forms end sessions and remove ways to sign in`() async throws {
     let world = try await IdentityWorld.withAccount()
     let cookie = try await world.accountCookie()
-    for form in ["act=end&name=s-2", "act=end-others", "act=unlink&name=i-1"] {
+    for form in ["act=end&name=s-2", "act=end-others", "act=remove&name=i-1"] {
       #expect(await world.post(form, headers: fromPage + [cookie]).status == 200)
     }
-    #expect(world.acts == [.endSession("s-2"), .endOtherSessions, .unlink("i-1")])
+    #expect(world.acts == [.endSession("s-2"), .endOtherSessions, .removeWay("i-1")])
     for form in ["", "act=delete", "act=end"] {
       #expect(await world.post(form, headers: fromPage + [cookie]).status == 400)
     }
     #expect(world.acts.suffix(3) == [.look, .look, .look])
     world.gateway.record.withLock { $0.accountRefusal = .lastWay }
-    let refused = await world.post("act=unlink&name=i-1", headers: fromPage + [cookie])
+    let refused = await world.post("act=remove&name=i-1", headers: fromPage + [cookie])
     #expect(refused.status == 403 && refused.text.contains("your only way to sign in"))
   }
 

@@ -46,7 +46,7 @@ let syncMachineTable: [String: String] = [
   nothingPending
     stopped, paused:  → paused
     saved: +export export → working
-    pinged, timer: +import import → working
+    pinged, sync wanted, timer: +import import → working
     offline:  → offline
     reset wanted: reset → working
   """,
@@ -72,7 +72,7 @@ let syncMachineTable: [String: String] = [
   "waiting at the server": """
   nothingPending
     stopped, paused: endWait → paused
-    saved, pinged, reset wanted: endWait → working
+    saved, pinged, sync wanted, reset wanted: endWait → working
     offline: endWait → offline
     isSetUp, exported, exported, more, set aside, imported, reset, restored, nothing, cancelled: wait at server
     imported, more: +import import → working
@@ -146,7 +146,7 @@ let syncMachineTable: [String: String] = [
   "unreachable": """
   offline
     stopped, paused:  → paused
-    pinged, online, timer: +export export → working
+    pinged, sync wanted, online, timer: +export export → working
   """,
   "told to be offline": """
   offline
@@ -165,7 +165,7 @@ let syncMachineTable: [String: String] = [
   "unknown model": """
   modelUnknown
     stopped, paused:  → paused
-    pinged, timer: +setUp setUp → working
+    pinged, sync wanted, timer: +setUp setUp → working
   """,
   "without the lease": """
   leaseLost

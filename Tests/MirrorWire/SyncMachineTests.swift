@@ -158,6 +158,22 @@ import Testing
       ])
   }
 
+  @Test(arguments: [false, true])
+  func `a page follows the last acknowledgement while somebody waits for it, and otherwise none`(_ isWanted: Bool) {
+    var machine = SyncMachine(seed: 1)
+    let page = SyncInput.answered(.imported(hasMore: false, isCaughtUp: true))
+    let inputs: [SyncInput] = [
+      .started(.known), page, isWanted ? .syncWanted(true) : .pinged,
+      // Saved while the server reads the page.
+      .saved, page, .answered(.exported(hasMore: true)), .answered(.exported(hasMore: false)), page,
+    ]
+    let words = inputs.flatMap { machine.handle($0).map(\.word) }.filter { ["export", "import"].contains($0) }
+    #expect(words == ["import", "import", "export", "export"] + (isWanted ? ["import"] : []))
+    if isWanted { #expect(machine.handle(.syncWanted(false)).isEmpty) }
+    #expect(machine.handle(.saved).map(\.word).contains("export"))
+    #expect(!machine.handle(.answered(.exported(hasMore: false))).map(\.word).contains("import"))
+  }
+
   @Test func `imports and exports take turns while both are wanted`() {
     var machine = SyncMachine(seed: 1)
     var words = machine.handle(.started(.pending)).map(\.word)

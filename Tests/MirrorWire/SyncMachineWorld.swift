@@ -5,8 +5,9 @@ import MirrorWire
 /// The inputs of the table, in its order.
 let namedInputs: [(name: String, input: SyncInput)] = [
   ("started", .started(.known)), ("stopped", .stopped), ("saved", .saved), ("pinged", .pinged),
-  ("online", .online(true)), ("offline", .online(false)), ("paused", .paused(true)), ("unpaused", .paused(false)),
-  ("signedIn", .signedIn), ("reset wanted", .resetWanted), ("timer", .timer(1)), ("stale timer", .timer(99)),
+  ("sync wanted", .syncWanted(true)), ("online", .online(true)), ("offline", .online(false)), ("paused", .paused(true)),
+  ("unpaused", .paused(false)), ("signedIn", .signedIn), ("reset wanted", .resetWanted),
+  ("timer", .timer(1)), ("stale timer", .timer(99)),
   ("isSetUp", .answered(.isSetUp)), ("exported", .answered(.exported(hasMore: false))),
   ("exported, more", .answered(.exported(hasMore: true))), ("set aside", .answered(.setAside(hasMore: false))),
   ("imported", .answered(.imported(hasMore: false, isCaughtUp: true))),

@@ -37,7 +37,7 @@ import ReplicaWorld
     let loop = try await mirroring.add(replica, scope: "private", options: options)
     try await mirroring.start()
     if name == "-" {
-      for _ in 0..<2 { try await loop.syncNow(timeout: .seconds(60)) }
+      try await loop.syncNow(timeout: .seconds(60))
       let names = try await replica.read { snapshot in try snapshot.objectIDs(Query("Tag")).map(\.recordName) }
       FileHandle.standardOutput.write(Data(names.sorted().map { "\($0)\n" }.joined().utf8))
       await mirroring.stop()

@@ -141,7 +141,9 @@ private struct Twins {
   // MARK: Comparison
 
   /// The first difference; nil: there is none.
-  func difference() async throws -> String? {
+  /// - Parameter other: what is compared in place of the store.
+  func difference(in other: TestStore? = nil) async throws -> String? {
+    let store = other ?? store
     for entity in ["Photo", "Tag", "Album", "PhotoData"] {
       let (own, expected) = (try await store.names(Query(entity)).sorted(), naive.names(entity))
       if own != expected { return "\(entity): \(own), \(expected), \(log.suffix(3))" }
@@ -169,7 +171,15 @@ private struct Twins {
     let difference = try await twins.difference()
     try #require(difference == nil, "\(difference ?? "")")
   }
-  await twins.store.replica.close()
+  // Another account's file gets all of it, and not twice.
+  let copy = try await TestStore.make()
+  for _ in 0..<2 {
+    try await copy.replica.reupload(twins.store.replica)
+    let difference = try await twins.difference(in: copy)
+    try #require(difference == nil, "\(difference ?? "")")
+    #expect(try await copy.outbox().count == (twins.naive.objects.isEmpty ? 0 : 1))
+  }
+  for store in [twins.store, copy] { await store.replica.close() }
 }
 
 @Test(arguments: NaiveReplica.Rule.allCases) func `a replica that breaks a rule is seen`(rule: NaiveReplica.Rule)

@@ -22,6 +22,8 @@ extension Victim {
     var halves: [Int: Int] = [:]
     var pictures: [String] = []
     var outboxCount = 0
+    /// The names of objects whose insertion waits.
+    var insertions: [String] = []
     /// Of switches: some file has saves of two accounts.
     var isMixed = false
     /// Entities and properties in saves that wait, which the file's model does not have.
@@ -32,9 +34,9 @@ extension Victim {
 
   /// nil: there is no store, or none that can be opened.
   func stored() async throws -> Stored? {
-    guard kind == .switches else { return try await stored(in: store) }
+    guard kind == .switches else { return try await stored(in: current) }
     var all: Stored?
-    for path in [store, "\(store)-account-1", "\(store)-account-2"] {
+    for path in files {
       guard let stored = try await stored(in: path) else { continue }
       var sum = all ?? Stored()
       sum.halves.merge(stored.halves, uniquingKeysWith: +)
@@ -45,6 +47,10 @@ extension Victim {
     }
     return all
   }
+
+  private var files: [String] { [store, "\(store)-account-1", "\(store)-account-2"] }
+  /// The file that opens next; without switches there is one.
+  private var current: String { get throws { try AccountFiles(store).current() } }
 
   private func stored(in path: String) async throws -> Stored? {
     guard FileManager.default.fileExists(atPath: path) else { return nil }
@@ -80,7 +86,7 @@ extension Victim {
       // Each reset takes away what the former one brought.
       #expect(stored.halves.count <= 1, "\(place)")
       #expect(stored.halves.keys.first ?? 0 >= acknowledged.last ?? 0, "\(place)")
-    case .saves, .imports, .migrates, .contents, .switches, .tracks, .consumes:
+    case .saves, .imports, .migrates, .contents, .switches, .reuploads, .tracks, .consumes:
       #expect(Set(acknowledged).isSubset(of: stored.halves.keys), "\(place): acknowledged work is lost")
     }
     #expect(!stored.isMixed, "\(place): a file has saves of two accounts")
@@ -90,13 +96,20 @@ extension Victim {
       #expect(stored.told.first ?? 1 == 1, "\(place)")
       #expect(zip(stored.told, stored.told.dropFirst()).allSatisfy { [$0, $0 + 1].contains($1) }, "\(place)")
       #expect(stored.told.last ?? 0 >= 2 * acknowledged.count, "\(place): the reader missed a transaction")
+    } else if kind == .reuploads {
+      for path in files {
+        guard let stored = try await self.stored(in: path) else { continue }
+        let names = stored.halves.keys.flatMap { ["\($0)a", "\($0)b"] }
+        #expect(stored.insertions.sorted() == names.sorted(), "\(place): \(path) sends an object twice or never")
+      }
     } else if kind != .imports, kind != .resets {
       #expect(stored.outboxCount == stored.halves.count, "\(place)")
     }
-    #expect(stored.pictures.count == (kind == .contents ? 2 * stored.halves.count : 0), "\(place)")
+    let hasPictures = [.contents, .reuploads].contains(kind)
+    #expect(stored.pictures.count == (hasPictures ? 2 * stored.halves.count : 0), "\(place)")
     for text in stored.pictures {
       let name = try #require(ContentName(text))
-      let path = "\(store)-contents/\(name.checksum)"
+      let path = "\(try current)-contents/\(name.checksum)"
       #expect((try? ContentFile.measure(path)) == name, "\(place): the content of \(text) is lost")
     }
   }
@@ -140,6 +153,7 @@ extension Victim.Stored {
       guard case .data(let body) = row[0] else { continue }
       outboxCount += 1
       for change in try Transaction(json: [UInt8](body)).changes {
+        if change.changeType == .insert { insertions.append(change.objectID) }
         guard let entity = snapshot.schema.entities[change.entity] else {
           foreignWords.insert(change.entity)
           continue

@@ -9,7 +9,7 @@ import Testing
 
 struct Victim {
   enum Kind: String, CaseIterable, Sendable {
-    case saves, imports, migrates, resets, contents, switches, tracks, consumes
+    case saves, imports, migrates, resets, contents, switches, reuploads, tracks, consumes
   }
 
   /// When a process dies of itself.

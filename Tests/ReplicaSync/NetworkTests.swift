@@ -1,6 +1,5 @@
-// Networks that cut, processes that are killed, other accounts, copies: against the real server's processes.
+// Devices that were away, processes that are killed, other accounts: against the real server's processes.
 
-import CuttingProxy
 import Foundation
 import MirrorWire
 import ReplicaSync
@@ -10,32 +9,6 @@ import Testing
 import URLSessionTransport
 
 @testable import ReplicaStore
-
-/// Sends requests for one address to another; contents have addresses of the gateway's own.
-private struct DetouredTransport: Transport {
-  let from: String
-  let to: String
-  private let inner = CurlTransport()
-
-  init(from: String, to: String) {
-    self.from = from
-    self.to = to
-  }
-
-  private func detoured(_ request: TransportRequest) -> TransportRequest {
-    var request = request
-    if request.url.hasPrefix(from) { request.url = to + request.url.dropFirst(from.count) }
-    return request
-  }
-
-  func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
-    try await inner.send(detoured(request))
-  }
-
-  func stream(_ request: TransportRequest, silence: Duration) async throws(TransportError) -> TransportStream {
-    try await inner.stream(detoured(request), silence: silence)
-  }
-}
 
 @Suite(.serialized, .enabled(if: Server.binaries != nil)) struct NetworkTests {
   private func stored(_ server: Server) async throws -> StoredReplica {
@@ -67,83 +40,6 @@ private struct DetouredTransport: Transport {
       #expect(shown.count == 100 && shown == others)
       #expect(shown.contains("Post p0-7: title=string(\"0 957\")"))
       for device in devices { await device.mirroring.stop() }
-    }
-  }
-
-  @Test func `a cut at any byte of a request or an answer loses nothing and doubles nothing`() async throws {
-    try await Server.run { server in
-      let user = try await server.user("grace")
-      let proxy = try CuttingProxy(to: server.gateway)
-      let account = user.account(gateway: proxy.address, hasPings: false)
-      let (replica, other) = (try await stored(server), try await Device(user, replica: try await stored(server)))
-      let mirroring = Mirroring(
-        account: account, container: Server.container, environment: "development", transport: CurlTransport(),
-        surroundings: .quick)
-      var options = MirrorOptions()
-      options.lease = nil
-      let loop = try await mirroring.add(replica.replica, scope: "private", options: options)
-      try await other.sync()
-      var (saved, number) = (0, 0)
-      // Every place of the first exchange, then every 37th: an exchange has some 2000 bytes.
-      for place in Array(1..<60) + stride(from: 60, to: 2200, by: 37) {
-        for isRequest in [true, false] {
-          number += 1
-          let name = "t\(number)"
-          try await replica.save { $0.insert("Tag", name, ["name": .string("tag")]) }
-          try await other.replica.save { $0.insert("Tag", "o\(name)", ["name": .string("other")]) }
-          saved += 2
-          try await other.sync()
-          proxy.set(.init(requestByteCount: isRequest ? place : nil, answerByteCount: isRequest ? nil : place))
-          try await mirroring.start()
-          await loop.take(.pinged)
-          for _ in 0..<20 { try await Task.sleep(for: .milliseconds(1)) }
-          proxy.set(.init())
-          try await loop.syncNow(timeout: .seconds(6000))
-        }
-      }
-      try await other.sync()
-      let (shown, others) = (try await replica.shown(), try await other.shown())
-      #expect(shown.count == saved && shown == others)
-      await mirroring.stop()
-      await other.mirroring.stop()
-    }
-  }
-
-  @Test func `a content whose download is cut goes on where it ended`() async throws {
-    try await Server.run(["--asset-threshold", "1000"]) { server in
-      let user = try await server.user("grace")
-      let phone = try await stored(server)
-      let sender = try await Device(user, replica: phone)
-      try await sender.sync()
-      let content = Data((0..<5_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 / 256) })
-      let file = server.folder.appending(path: UUID().uuidString)
-      try content.write(to: file)
-      let name = try ContentFile.measure(file.path)
-      _ = try await phone.replica.save(SaveOptions()) { save in
-        let values = try save.schema.entity("Post").columns.map { $0.name == "photo" ? Literal.text(name.text) : .null }
-        let id = AnyObjectID(entityName: "Post", recordName: "p1")
-        try save.insert(id, values, contents: [name.checksum: .data(content)])
-      }
-      try await sender.sync()
-      let proxy = try CuttingProxy(to: server.gateway)
-      let laptop = try await stored(server)
-      let mirroring = Mirroring(
-        account: user.account(gateway: proxy.address, hasPings: false), container: Server.container,
-        environment: "development", transport: DetouredTransport(from: server.gateway, to: proxy.address),
-        surroundings: .quick)
-      let loop = try await mirroring.add(laptop.replica, scope: "private", options: MirrorOptions())
-      try await mirroring.start()
-      try await loop.syncNow(timeout: .seconds(6000))
-      await mirroring.stop()
-      proxy.set(.init(answerByteCount: 2_000_000))
-      await #expect(throws: StoreError.offline) { try await loop.fetchContent(name.checksum) }
-      proxy.set(.init())
-      try await loop.fetchContent(name.checksum)
-      // Some of it came with the first attempt.
-      #expect(proxy.passedByteCounts.answer < 4_500_000)
-      let path = try #require(try await laptop.replica.content(name.checksum)?.content.path)
-      #expect(try Data(contentsOf: URL(filePath: path)) == content)
-      await sender.mirroring.stop()
     }
   }
 

@@ -3,12 +3,14 @@
 import FoundationEssentials
 import ReplicaStore
 
-/// Each account has a file of its own. The account at place p saves the numbers p + 1, p + 4, p + 7, …
+/// Each account has a file of its own. The account at place p saves the numbers p + 1, p + 4, p + 7, …; with reuploads
+/// each file gets what the former one has, and the numbers follow one another.
 struct AccountSwitches {
   private static let accounts = ["_a", "_b", "_c"]
 
   let store: String
   let ledger: String
+  let hasReuploads: Bool
 
   /// - Parameter count: changes, each with a save after it; nil: until somebody ends the process.
   func run(count: Int?) async throws {
@@ -23,12 +25,13 @@ struct AccountSwitches {
       let next = Self.accounts[place]
       let opened = try await open(try files.reserve(next, former: account))
       try await opened.updatePosition { $0.account = next }
+      if hasReuploads { try await opened.reupload(replica) }
       try files.select(next)
       await replica.close()
       (replica, account) = (opened, next)
       let largest = try await work.largest(in: replica)
-      let number = largest == 0 ? place + 1 : largest + Self.accounts.count
-      try await work.save(replica, number, hasPicture: false, 1)
+      let number = hasReuploads ? largest + 1 : largest == 0 ? place + 1 : largest + Self.accounts.count
+      try await work.save(replica, number, hasPicture: hasReuploads, 1)
       ledger.write("\(number)\n")
       done += 1
     }

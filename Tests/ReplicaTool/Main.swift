@@ -13,7 +13,9 @@ enum ReplicaTool {
       guard let count = Int(words[3]) else { return help() }
       let parts = words.dropFirst(4).compactMap(Measurements.Part.init)
       try await Measurements(folder: words[2], count: count).run(parts.isEmpty ? Measurements.Part.allCases : parts)
-    case "switches": try await AccountSwitches(store: store, ledger: ledger).run(count: count)
+    case "switches", "reuploads":
+      let switches = AccountSwitches(store: store, ledger: ledger, hasReuploads: words[1] == "reuploads")
+      try await switches.run(count: count)
     case "tracks": try await Tracks(store: store, ledger: ledger).run(count: count)
     case "consumes": try await HistoryReader(store: store, ledger: ledger).run(count: count)
     default:
@@ -23,7 +25,7 @@ enum ReplicaTool {
   }
 
   private static func help() {
-    let kinds = Endless.Kind.allCases.map(\.rawValue) + ["switches", "tracks", "consumes"]
+    let kinds = Endless.Kind.allCases.map(\.rawValue) + ["switches", "reuploads", "tracks", "consumes"]
     print("replica-tool \(kinds.joined(separator: "|")) STORE LEDGER [COUNT]")
     print("replica-tool measure FOLDER COUNT [\(Measurements.Part.allCases.map(\.rawValue).joined(separator: "|"))]")
   }

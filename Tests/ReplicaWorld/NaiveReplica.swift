@@ -154,9 +154,8 @@ package final class NaiveReplica: MirroredStore {
       }
       let objects = refused.transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) }
       let rejected = Rejected(
-        identifier: refused.transaction.transactionID, transactionNumber: refused.number, objects: objects,
-        error: error,
-        isConsequence: false, date: Date.now)
+        identifier: refused.transaction.transactionID, transactionNumber: refused.number,
+        author: refused.transaction.author, objects: objects, error: error, isConsequence: false, date: Date.now)
       file.outbox.removeAll { $0.number == refused.number }
       file.sent = nil
       file.settle()
@@ -174,7 +173,7 @@ package final class NaiveReplica: MirroredStore {
   package func discard(_ identifier: String) async throws(StoreError) {
     try commit { $0.rejected.removeAll { $0.identifier == identifier } }
   }
-  package func adopt(_ winner: String, insteadOf loser: AnyObjectID) async throws(StoreError) {
+  package func adopt(_ winners: [AnyObjectID: String], for identifiers: [String]) async throws(StoreError) {
     throw .invalid("a naive replica does not adopt")
   }
 

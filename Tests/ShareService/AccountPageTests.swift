@@ -110,13 +110,13 @@ private struct Scene {
   @Test func `a linked identity signs in as the user, and is gone when it is removed`() async throws {
     let scene = try await Scene()
     let linked = try await scene.use(.link(provider: "acme", person: scene.person("1", email: "ada@example.org")))
-    #expect(linked.account?.identities.map(\.displayName) == ["Acme"] && linked.refusal == nil)
+    #expect(linked.account?.ways.map(\.displayName) == ["Acme"] && linked.refusal == nil)
     #expect(try await scene.enter(scene.person("1")).userRecordName == scene.alice)
     let again = try await scene.use(.link(provider: "acme", person: scene.person("1")))
-    #expect(again.account?.identities.count == 1 && again.refusal == nil, "a repetition changes nothing")
-    let name = try #require(linked.account?.identities.first?.name)
-    #expect(try await scene.use(.unlink(name)).account?.identities.isEmpty == true)
-    #expect(try await scene.use(.unlink(name)).refusal == nil)
+    #expect(again.account?.ways.count == 1 && again.refusal == nil, "a repetition changes nothing")
+    let name = try #require(linked.account?.ways.first?.name)
+    #expect(try await scene.use(.removeWay(name)).account?.ways.isEmpty == true)
+    #expect(try await scene.use(.removeWay(name)).refusal == nil)
     #expect(try await scene.enter(scene.person("1")).userRecordName != scene.alice)
     let shown = try await scene.world.ok("GET", "/admin/1/users/alice", query: ["brief": "true"])
     #expect(shown["email"] == nil, "the provider's address is not the user's")
@@ -127,7 +127,7 @@ private struct Scene {
     let eve = try #require(try await scene.enter(scene.person("eve")).userRecordName)
     #expect(try await scene.use(.link(provider: "acme", person: scene.person("eve"))).refusal == .taken)
     #expect(try await scene.enter(scene.person("eve")).userRecordName == eve)
-    #expect(try await scene.use().account?.identities.isEmpty == true)
+    #expect(try await scene.use().account?.ways.isEmpty == true)
   }
 
   @Test func `an identity counts for its provider alone, and only where the provider is offered`() async throws {
@@ -157,18 +157,18 @@ private struct Scene {
     func use(_ act: UseAccount.Act) async throws -> UseAccount.Reply {
       try await scene.use(act, user: user, grant: grant)
     }
-    let only = try #require(try await use(.look).account?.identities.first)
-    #expect(try await use(.unlink(only.name)).refusal == .lastWay)
+    let only = try #require(try await use(.look).account?.ways.first)
+    #expect(try await use(.removeWay(only.name)).refusal == .lastWay)
     try await world.ok(
       "POST", "/admin/1/identities",
       #"{"name":"other","issuer":"https://other.example.org","clientID":"a","signUp":"closed"}"#)
     let second = scene.person("ada", issuer: "https://other.example.org")
-    #expect(try await use(.link(provider: "other", person: second)).account?.identities.count == 2)
+    #expect(try await use(.link(provider: "other", person: second)).account?.ways.count == 2)
     try await world.ok("DELETE", "/admin/1/identities/other")
-    #expect(try await use(.unlink(only.name)).refusal == .lastWay)
-    #expect(try await use(.look).account?.identities.map(\.displayName) == ["Acme", "https://other.example.org"])
-    let rest = try #require(try await use(.look).account?.identities.last)
-    #expect(try await use(.unlink(rest.name)).account?.identities.count == 1)
+    #expect(try await use(.removeWay(only.name)).refusal == .lastWay)
+    #expect(try await use(.look).account?.ways.map(\.displayName) == ["Acme", "https://other.example.org"])
+    let rest = try #require(try await use(.look).account?.ways.last)
+    #expect(try await use(.removeWay(rest.name)).account?.ways.count == 1)
   }
 
   @Test func `a user has a bounded number of identities`() async throws {

@@ -131,7 +131,7 @@ private struct Scene {
     let scene = try await Scene()
     let device = Authenticator()
     #expect(try await scene.register(device) == nil)
-    #expect(try await scene.use(.look).account?.passkeys.map(\.displayName) == ["Firefox on Linux"])
+    #expect(try await scene.use(.look).account?.ways.map(\.displayName) == ["Firefox on Linux"])
     let token = try #require(try await scene.signIn(device))
     #expect(try await scene.world.authenticate(user: token).userRecordName == scene.user)
     let row = try #require(try await scene.world.ok("GET", "/admin/1/sign-ins")["signIns"]?.elements.first)
@@ -144,8 +144,8 @@ private struct Scene {
     #expect(try await scene.register(first, nonce: "r-1") == nil)
     #expect(try await scene.register(second, nonce: "r-2") == nil)
     #expect(try await scene.register(first, nonce: "r-3") == .passkey, "it is known already")
-    let name = try #require(try await scene.use(.look).account?.passkeys.first?.name)
-    #expect(try await scene.use(.removePasskey(name)).account?.passkeys.count == 1)
+    let name = try #require(try await scene.use(.look).account?.ways.first?.name)
+    #expect(try await scene.use(.removeWay(name)).account?.ways.count == 1)
     let tokens = [
       try await scene.signIn(first, nonce: "s-1"), try await scene.signIn(second, nonce: "s-2"),
     ]
@@ -177,7 +177,7 @@ private struct Scene {
     #expect(try await scene.register(device, data: device.data(isNew: false)) == .passkey)
     #expect(try await scene.register(device, data: Array(device.data(isNew: true).prefix(60))) == .passkey)
     #expect(try await scene.register(device, data: []) == .passkey)
-    #expect(try await scene.use(.look).account?.passkeys.isEmpty == true)
+    #expect(try await scene.use(.look).account?.ways.isEmpty == true)
     #expect(try await scene.register(device) == nil, "no refusal has used the challenge up")
     #expect(try await scene.register(Authenticator("again")) == .passkey, "it counts once")
   }
@@ -263,10 +263,10 @@ private struct Scene {
         PasskeyRegistration(
           name: "A key", clientData: device.clientData("webauthn.create", scene.challenge(for: user)),
           authenticatorData: device.data(isNew: true), publicKey: device.spki, relyingParty: Scene.party)))
-    let identity = try #require(added.account?.identities.first)
-    let passkey = try #require(added.account?.passkeys.first)
-    #expect(try await use(.unlink(identity.name)).refusal == nil)
-    #expect(try await use(.removePasskey(passkey.name)).refusal == .lastWay)
+    let identity = try #require(added.account?.ways.first)
+    let passkey = try #require(added.account?.ways.last)
+    #expect(try await use(.removeWay(identity.name)).refusal == nil)
+    #expect(try await use(.removeWay(passkey.name)).refusal == .lastWay)
     #expect(try await scene.signIn(device) != nil)
   }
 }

@@ -3,6 +3,7 @@
 import Crypto
 import JSON
 import Records
+import SQLite
 import ServiceBus
 import Testing
 
@@ -109,7 +110,51 @@ import Testing
     #expect(page.isFromStart && page.registrations.count == 1)
   }
 
-  @Test func `a user's registrations end with the user`() async throws {
+  @Test func `registrations end with their user or their container, and notifiers hear of it`() async throws {
+    let (world, ada) = try await Self.world()
+    let bob = try await world.user("bob").recordName
+    let directory = world.service.directory
+    for user in [ada, bob] { #expect(try await directory.registerForPush(Self.message(user)).isServed) }
+    let page = try await directory.pushRegistrations(after: 0)
+    let ids = page.registrations.map(\.id)
+    try await world.ok("DELETE", "/admin/1/users/ada")
+    let first = try await directory.pushRegistrations(after: page.revision)
+    #expect(first.ended == [ids[0]] && first.registrations.isEmpty && !first.isFromStart)
+    #expect(try await directory.registerForPush(Self.message(bob, "https://b.example/2")).isServed)
+    let second = try await directory.pushRegistrations(after: first.revision)
+    #expect(second.registrations.count == 1 && !ids.contains(second.registrations[0].id), "no identifier is used twice")
+    try await world.ok("DELETE", "/admin/1/containers/\(World.container.rawValue)")
+    let third = try await world.restarted().service.directory.pushRegistrations(after: second.revision)
+    #expect(third.ended == [ids[1], second.registrations[0].id] && third.isLast)
+  }
+
+  @Test func `notifiers hear of an end for thirty days`() async throws {
+    let (world, user) = try await Self.world()
+    let directory = world.service.directory
+    for number in 1...3 {
+      _ = try await directory.registerForPush(Self.message(user, "https://a.example/\(number)"))
+    }
+    let ids = try await directory.pushRegistrations(after: 0).registrations.map(\.id)
+    try await directory.endPushRegistration(named: ids[0])
+    world.clock.advance(by: 30 * 86_400_000 - 60_000)
+    try await directory.endPushRegistration(named: ids[1])
+    #expect(try await directory.pushRegistrations(after: 0).ended == [ids[0], ids[1]])
+    world.clock.advance(by: 120_000)
+    try await directory.endPushRegistration(named: ids[2])
+    #expect(try await directory.pushRegistrations(after: 0).ended == [ids[1], ids[2]])
+  }
+
+  @Test func `the end of an API token reads no registrations of others`() async throws {
+    let (world, _) = try await Self.world()
+    await world.service.close()
+    let connection = try Connection(exclusive: world.folder.path + "/directory.sqlite", mode: .readWrite)
+    let query = Directory.registrationsOfAPIToken
+    let plan = try connection.prepare(SQL("plan", "EXPLAIN QUERY PLAN " + query.text)).all { $0.text(3) }
+    #expect(plan.contains { $0.contains("pushRegistrationGrant (grantText>? AND grantText<?)") }, "\(plan)")
+    #expect(!plan.contains { $0.hasPrefix("SCAN") }, "\(plan)")
+  }
+
+  @Test func `an operator sees registrations without their secrets, and ends them`() async throws {
     let (world, user) = try await Self.world()
     _ = try await world.service.directory.registerForPush(Self.message(user))
     let listed = try await world.ok("GET", "/admin/1/registrations", query: ["user": "ada"])

@@ -8,6 +8,8 @@ public enum SyncInput: Hashable, Sendable {
   case saved
   /// Somebody else may have changed something; also: pings are connected again.
   case pinged
+  /// Somebody waits until all is sent and imported, and the server can tell others of it; false: nobody any more.
+  case syncWanted(Bool)
   case online(Bool)
   case paused(Bool)
   /// There is a user again.

@@ -24,6 +24,9 @@ public struct SyncMachine: Hashable, Sendable {
   private var hasUnknownFate = false
   private var isImportWanted = false
   private var isImportNext = false
+  private var isSyncWanted = false
+  /// The server may not have exported what it acknowledged. It does before it answers the next page.
+  private var hasUnexported = false
   private var isResetWanted = false
   /// Saves that a restored server may have lost wait: they go before anything is imported.
   private var isRestoring = false
@@ -77,6 +80,9 @@ public struct SyncMachine: Hashable, Sendable {
       isImportWanted = true
       if block?.idle == .offline || block?.idle == .modelUnknown { unblock() }
       endWait(&outputs)
+    case .syncWanted(let isWanted):
+      isSyncWanted = isWanted
+      if isWanted { take(.pinged, &outputs) }
     case .online(let isOnline): setOnline(isOnline, &outputs)
     case .paused(let isPaused): setPaused(isPaused, &outputs)
     case .resetWanted:
@@ -158,6 +164,7 @@ public struct SyncMachine: Hashable, Sendable {
       isSetUp = true
       outputs.append(.emit(.ended(.setUp, nil)))
     case (.export, .exported(let hasMore)):
+      hasUnexported = true
       endExport(hasMore: hasMore)
       outputs.append(.emit(.ended(.export, nil)))
     case (.setAside, .setAside(let hasMore)): endExport(hasMore: hasMore)
@@ -277,6 +284,7 @@ public struct SyncMachine: Hashable, Sendable {
 
   private mutating func proceed(_ outputs: inout [SyncOutput]) {
     guard isStarted, !isPaused, isOnline, block == nil, work == nil else { return }
+    if isSyncWanted, hasUnexported, !hasPending { isImportWanted = true }
     if !isSetUp {
       outputs.append(.emit(.began(.setUp)))
       begin(.setUp, .setUp, &outputs)
@@ -298,6 +306,7 @@ public struct SyncMachine: Hashable, Sendable {
     } else if isImportWanted {
       isImportNext = false
       isImportWanted = false
+      hasUnexported = false
       if !importEvent { outputs.append(.emit(.began(.import))) }
       importEvent = true
       begin(.importPage(waits: false), .importPage(waits: false), &outputs)

@@ -154,27 +154,29 @@ struct Exchange: Sendable {
   func setAside(_ error: ServerError) async throws -> ExchangeResult {
     guard let batch = try await nextBatch() else { return ExchangeResult(answer: .nothing) }
     var result = ExchangeResult(answer: .nothing)
+    var adopting: [Rejected] = []
     for rejected in try await store.refuse(batch, at: error.refusedTransaction, error: error) {
       result.errors += rejected.objects.map { MirrorEvent.ObjectError(object: $0, error: error) }
       switch await options.hooks.saveRejected?(rejected) ?? .revert {
       // The save waits among the rejected, and its objects are read anew.
       case .revert: break
       case .keepForLater: try await store.keep(rejected.identifier)
-      case .adoptWinner: try await adoptWinners(of: rejected)
+      case .adoptWinner: adopting.append(rejected)
       }
     }
+    try await adoptWinners(of: adopting)
     try await reread()
     result.answer = .setAside(hasMore: try await hasMore())
     return result
   }
 
-  private func adoptWinners(of rejected: Rejected) async throws {
-    for duplicate in rejected.error.duplicates ?? [] {
-      guard let winner = duplicate.winner,
-        let loser = rejected.objects.first(where: { $0.recordName == duplicate.objectID })
-      else { continue }
-      try await store.adopt(winner, insteadOf: loser)
+  private func adoptWinners(of rejected: [Rejected]) async throws {
+    var winners: [AnyObjectID: String] = [:]
+    for duplicate in rejected.first?.error.duplicates ?? [] {
+      winners[AnyObjectID(entityName: duplicate.entity, recordName: duplicate.objectID)] = duplicate.winner
     }
+    // Sent again as it is, the save would be refused again.
+    if !winners.isEmpty { try await store.adopt(winners, for: rejected.map(\.identifier)) }
   }
 
   private func nextBatch() async throws -> ExportBatch? {

@@ -22,12 +22,17 @@ extension SyncLoop {
     eventListeners[number] = nil
   }
 
-  /// Sends what is saved and imports what the server has now. The server's export may follow its acknowledgement.
+  /// Sends what is saved, and imports what the server has now. The server has exported what it was sent by then.
   /// - Throws: what keeps it from that when the time is over; `signedOut`, `accountChanged` and `modelUnknown` at once.
   package func syncNow(timeout: Duration) async throws(StoreError) {
     let target = askedPageCount + 1
     let stream = statuses()
-    take(.pinged)
+    waitingSyncs += 1
+    take(.syncWanted(true))
+    defer {
+      waitingSyncs -= 1
+      if waitingSyncs == 0 { take(.syncWanted(false)) }
+    }
     let sleep = surroundings.sleep
     let outcome = await withTaskGroup(of: StoreError?.self) { group in
       group.addTask { [weak self] in
@@ -50,9 +55,14 @@ extension SyncLoop {
   }
 
   private func isDone(_ target: Int) async -> Bool {
-    guard completedPage >= target, let figures = try? await store.figures() else { return false }
+    guard let figures = try? await store.figures(), figures.pendingTransactions == 0 else { return false }
+    switch machine.work {
+    // The file has an acknowledgement that the loop has not heard of.
+    case .export?: return false
     // A refused save does not wait any more, but its objects are not the server's yet, or the app still decides.
-    return figures.pendingTransactions == 0 && machine.work != .setAside
+    case .setAside?: return false
+    default: return completedPage >= max(target, exportingPage)
+    }
   }
 
   package func mirrorEvents() -> AsyncStream<MirrorEvent> {

@@ -44,6 +44,10 @@ package actor SyncLoop {
   /// Pages are numbered as they are asked for; the last one that ended a run of pages.
   var askedPageCount = 0
   var completedPage = 0
+  /// The first page that is asked for after the last acknowledgement: the server exports before it answers.
+  var exportingPage = 0
+  /// Callers of `syncNow` that wait.
+  var waitingSyncs = 0
 
   package init(
     store: any MirroredStore, plane: ObjectPlane, options: MirrorOptions, surroundings: Surroundings, hasPings: Bool,
@@ -132,6 +136,8 @@ package actor SyncLoop {
       place = MirroredPlace(store: successor.store, plane: place.plane.replacing(storeIdentifier: identifier))
     }
     machine = SyncMachine(seed: surroundings.makeSeed())
+    // Not started, so it answers nothing.
+    _ = machine.handle(.syncWanted(waitingSyncs > 0))
     status = SyncStatus()
     leaseToken = nil
     await successor.release()
@@ -239,6 +245,7 @@ package actor SyncLoop {
       events[kind]?.deletedCount += result.deletedCount
       events[kind]?.errors += result.errors
     }
+    if case .exported = result.answer { exportingPage = askedPageCount + 1 }
     if var refused = refusedExport {
       refusedExport = nil
       if !result.errors.isEmpty { refused.errors = result.errors }

@@ -13,8 +13,7 @@ enum AccountPage {
     switch (fields["act"], fields["name"]) {
     case ("end", let name?): .endSession(name)
     case ("end-others", _): .endOtherSessions
-    case ("unlink", let name?): .unlink(name)
-    case ("remove-passkey", let name?): .removePasskey(name)
+    case ("remove", let name?): .removeWay(name)
     default: nil
     }
   }
@@ -54,8 +53,7 @@ enum AccountPage {
       <h2>Ways to sign in</h2>
       <ul class="rows">
       \(account.hasPassword ? "<li><span>Password</span></li>" : "")
-      \(account.identities.map { row("unlink", $0.name, $0.displayName, added: $0.added, now: now) }.joined())
-      \(rows(of: account.passkeys, now: now))
+      \(account.ways.map { row(of: $0, now: now) }.joined(separator: "\n"))
       </ul>
       \(links(providers))
       \(passkey == nil ? "" : passkeyForm)
@@ -78,19 +76,12 @@ enum AccountPage {
       """
   }
 
-  private static func row(_ act: String, _ name: String, _ shown: String, added: Int64, now: Int64) -> String {
-    let shown = Page.escaped(shown)
+  private static func row(of way: UseAccount.Way, now: Int64) -> String {
+    let shown = (way.kind == .passkey ? "Passkey of " : "") + Page.escaped(way.displayName)
     return """
-      <li><span><strong>\(shown)</strong><br><span class="soft">added \(Units.age(added, now: now))</span></span>\
-      \(form(act, name, "Remove", label: "Remove \(shown)"))</li>
-
+      <li><span><strong>\(shown)</strong><br><span class="soft">added \(Units.age(way.added, now: now))</span></span>\
+      \(form("remove", way.name, "Remove", label: "Remove \(shown)"))</li>
       """
-  }
-
-  private static func rows(of passkeys: [UseAccount.Passkey], now: Int64) -> String {
-    passkeys.map { passkey in
-      row("remove-passkey", passkey.name, "Passkey of \(passkey.displayName)", added: passkey.added, now: now)
-    }.joined()
   }
 
   private static let passkeyForm = PasskeyData.form(

@@ -31,10 +31,9 @@ extension Directory {
       case .endOtherSessions: try endSessions(ofUser: own.user, except: own.key)
       case .link(let provider, let person):
         refusal = try link(person, of: provider, at: message.container, toUser: own.user)
-      case .unlink(let name): refusal = try unlink(name, fromUser: own.user)
       case .addPasskey(let registration):
         refusal = try addPasskey(registration, user: own.user, message.userRecordName)
-      case .removePasskey(let name): refusal = try removePasskey(name, fromUser: own.user)
+      case .removeWay(let name): refusal = try removeWay(name, fromUser: own.user)
       case .allowDevice(let code): refusal = try decide(code, user: own.user)
       case .refuseDevice(let code): refusal = try decide(code, user: nil)
       }
@@ -66,18 +65,18 @@ extension Directory {
           name: row.name, container: row.container, environment: row.environment, client: row.client,
           provider: row.provider, created: row.created, lastUsed: row.lastUsed, isOwn: row.name == ownName)
       },
-      identities: try identities(ofUser: own.user).map(\.shown), passkeys: try passkeys(ofUser: own.user),
-      hasPassword: try user(recordName: recordName)?.hasPassword ?? false)
+      ways: try identities(ofUser: own.user).map(\.shown) + passkeys(ofUser: own.user).map(\.shown),
+      hasPassword: try hasPassword(own.user))
   }
 
-  // MARK: Identities
+  // MARK: Ways to sign in
 
   private struct IdentityRow {
     let issuer: String
     let subject: String
     /// True while people can sign in with this issuer.
     let counts: Bool
-    let shown: UseAccount.Identity
+    let shown: UseAccount.Way
   }
 
   private func identities(ofUser key: Int64) throws -> [IdentityRow] {
@@ -91,8 +90,8 @@ extension Directory {
       let provider = providers.first { $0.entry.issuer == issuer }
       return IdentityRow(
         issuer: issuer, subject: subject, counts: provider != nil,
-        shown: UseAccount.Identity(
-          name: Hex.encode(SHA256.hash("\(issuer)\n\(subject)").prefix(16)),
+        shown: UseAccount.Way(
+          kind: .identity, name: Hex.encode(SHA256.hash("\(issuer)\n\(subject)").prefix(16)),
           displayName: provider?.entry.displayName ?? issuer, added: row.int64(2)))
     }
   }
@@ -110,29 +109,26 @@ extension Directory {
     return nil
   }
 
-  private func unlink(_ name: String, fromUser key: Int64) throws -> UseAccount.Refusal? {
-    let rows = try identities(ofUser: key)
+  private func removeWay(_ name: String, fromUser key: Int64) throws -> UseAccount.Refusal? {
+    let (identities, passkeys) = (try identities(ofUser: key), try passkeys(ofUser: key))
+    let hasOtherWay =
+      try hasPassword(key) || identities.contains { $0.counts && $0.shown.name != name }
+      || passkeys.contains { $0.shown.name != name }
+    guard hasOtherWay else { return .lastWay }
     // One that is gone already was the person's wish.
-    guard let row = rows.first(where: { $0.shown.name == name }) else { return nil }
-    guard try hasOtherWay(than: name, user: key) else { return .lastWay }
-    try connection.statement(
-      SQL("identity.delete", "DELETE FROM identity WHERE issuer = ?1 AND subject = ?2 AND user = ?3")
-    ).binding(row.issuer, row.subject, key).run()
-    return nil
-  }
-
-  private func removePasskey(_ name: String, fromUser key: Int64) throws -> UseAccount.Refusal? {
-    guard try hasOtherWay(than: name, user: key) else { return .lastWay }
-    try removePasskey(name, user: key)
-    return nil
-  }
-
-  /// True if the user can sign in without the identity or passkey of this name.
-  private func hasOtherWay(than name: String, user key: Int64) throws -> Bool {
-    if let recordName = try recordName(ofKey: key), try user(recordName: recordName)?.hasPassword == true {
-      return true
+    for identity in identities where identity.shown.name == name {
+      try connection.statement(
+        SQL("identity.delete", "DELETE FROM identity WHERE issuer = ?1 AND subject = ?2")
+      ).binding(identity.issuer, identity.subject).run()
     }
-    if try identities(ofUser: key).contains(where: { $0.counts && $0.shown.name != name }) { return true }
-    return try passkeys(ofUser: key).contains { $0.name != name }
+    for passkey in passkeys where passkey.shown.name == name { try removePasskey(passkey.credentialID) }
+    return nil
+  }
+
+  private func hasPassword(_ key: Int64) throws -> Bool {
+    try connection.statement(SQL("user.hasPassword", "SELECT passwordHash NOT NULL FROM user WHERE id = ?1")).binding(
+      key
+    )
+    .first { $0.bool(0) } ?? false
   }
 }

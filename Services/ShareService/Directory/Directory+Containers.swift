@@ -73,9 +73,9 @@ extension Directory {
   /// - Throws: `notFound`.
   func deleteContainer(_ id: ContainerID) throws {
     try change {
+      try endPushRegistrations(ofContainer: key(of: id))
       try connection.statement(SQL("container.delete", "DELETE FROM container WHERE name = ?1")).binding(id.rawValue)
         .run()
-      guard connection.changes > 0 else { throw Self.noContainer(id.rawValue) }
     }
     environments = environments.filter { $0.key.container != id }
   }

@@ -39,6 +39,7 @@ extension Directory {
         recordName: recordName, name: try user(recordName: recordName)?.name ?? name, requested: clock.now,
         due: clock.now, isLast: false)
       try connection.statement(SQL("serverKey.deleteUser", "DELETE FROM serverKey WHERE user = ?1")).binding(key).run()
+      try endPushRegistrations(ofUser: key)
       try connection.statement(SQL("user.delete", "DELETE FROM user WHERE id = ?1")).binding(key).run()
       try connection.statement(
         SQL(

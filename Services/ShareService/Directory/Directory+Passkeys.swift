@@ -19,16 +19,24 @@ extension DirectoryFormat {
 extension Directory {
   static let passkeysPerUser = 20
 
+  struct PasskeyRow {
+    let credentialID: [UInt8]
+    let shown: UseAccount.Way
+  }
+
   /// Oldest first.
-  func passkeys(ofUser key: Int64) throws -> [UseAccount.Passkey] {
+  func passkeys(ofUser key: Int64) throws -> [PasskeyRow] {
     try connection.statement(
       SQL("passkey.list", "SELECT credential, name, added FROM passkey WHERE user = ?1 ORDER BY added, credential")
     ).binding(key).all { row in
-      UseAccount.Passkey(name: Self.shownName(of: row.blob(0)), displayName: row.text(1), added: row.int64(2))
+      let credentialID = row.blob(0)
+      return PasskeyRow(
+        credentialID: credentialID,
+        shown: UseAccount.Way(
+          kind: .passkey, name: Hex.encode(SHA256.hash(credentialID).prefix(16)), displayName: row.text(1),
+          added: row.int64(2)))
     }
   }
-
-  private static func shownName(of credential: [UInt8]) -> String { Hex.encode(SHA256.hash(credential).prefix(16)) }
 
   /// Within a change that has judged the person.
   /// - Parameter recordName: the user's, for whom the challenge was made.
@@ -57,14 +65,9 @@ extension Directory {
   }
 
   /// Within a change that knows another way in.
-  func removePasskey(_ name: String, user key: Int64) throws {
-    let credentials = try connection.statement(
-      SQL("passkey.credentials", "SELECT credential FROM passkey WHERE user = ?1")
-    ).binding(key).all { $0.blob(0) }
-    for credential in credentials where Self.shownName(of: credential) == name {
-      try connection.statement(SQL("passkey.delete", "DELETE FROM passkey WHERE credential = ?1")).binding(credential)
-        .run()
-    }
+  func removePasskey(_ credentialID: [UInt8]) throws {
+    try connection.statement(SQL("passkey.delete", "DELETE FROM passkey WHERE credential = ?1")).binding(credentialID)
+      .run()
   }
 
   /// A challenge counts once.

@@ -25,8 +25,6 @@ extension Directory {
   static let pushServiceLimit = 100
   /// Registrations of a user in one container's environment; the one that was renewed least recently makes room.
   static let pushRegistrationsPerUser = 256
-  /// The time for which notifiers can hear of the end of a registration. Unit: milliseconds.
-  private static let endMemory: Int64 = 30 * 86_400_000
 
   // MARK: Services
 
@@ -84,7 +82,8 @@ extension Directory {
 
   // MARK: Registrations
 
-  /// A registration that changes nothing is not written, so that an app may register at each start.
+  /// A registration that changes nothing is not written, so that an app may register at each start. Its identifier is
+  /// its first revision, so none is used twice.
   /// - Throws: `notFound` for the container or the user.
   func registerForPush(_ message: RegisterForPush) throws -> RegisterForPush.Reply {
     let device = message.device
@@ -113,9 +112,9 @@ extension Directory {
         SQL(
           "pushRegistration.put",
           """
-          INSERT INTO pushRegistration (revision, user, container, environment, target, clientID, grantText, \
+          INSERT INTO pushRegistration (id, revision, user, container, environment, target, clientID, grantText, \
           hearsEveryZone, address, renewed)
-          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+          VALUES (?1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
           ON CONFLICT (user, container, environment, target) DO UPDATE SET revision = excluded.revision, \
           clientID = excluded.clientID, grantText = excluded.grantText, hearsEveryZone = excluded.hearsEveryZone, \
           address = excluded.address, renewed = excluded.renewed
@@ -129,72 +128,24 @@ extension Directory {
     }
   }
 
-  /// Ends the registrations beyond the limit, and forgets those that ended long ago; within a change.
+  /// Ends the registrations beyond the limit; within a change.
   private func makeRoom(_ userKey: Int64, _ container: Int64, _ environment: Environment) throws {
     let beyond = try connection.statement(
       SQL(
         "pushRegistration.beyond",
         """
-        SELECT id FROM pushRegistration WHERE user = ?1 AND container = ?2 AND environment = ?3 AND address NOT NULL
+        SELECT id FROM pushRegistration WHERE user = ?1 AND container = ?2 AND environment = ?3
         ORDER BY revision DESC LIMIT -1 OFFSET \(Self.pushRegistrationsPerUser)
         """)
     ).binding(userKey, container, environment.rawValue).all { $0.int64(0) }
     for id in beyond { try endPushRegistration(id) }
-    try connection.statement(
-      SQL("pushRegistration.sweep", "DELETE FROM pushRegistration WHERE address IS NULL AND renewed < ?1")
-    ).binding(clock.now - Self.endMemory).run()
-  }
-
-  /// Within a change.
-  func endPushRegistration(_ id: Int64) throws {
-    try connection.statement(
-      SQL(
-        "pushRegistration.end",
-        "UPDATE pushRegistration SET address = NULL, revision = ?2, renewed = ?3 WHERE id = ?1 AND address NOT NULL")
-    ).binding(id, try DirectoryFormat.nextVersion(in: connection), clock.now).run()
-  }
-
-  func unregisterFromPush(_ message: UnregisterFromPush) throws {
-    try change {
-      let found = try connection.statement(
-        SQL(
-          "pushRegistration.find",
-          """
-          SELECT pushRegistration.id FROM pushRegistration JOIN user ON user.id = user
-          JOIN container ON container.id = container
-          WHERE recordName = ?1 AND container.name = ?2 AND environment = ?3 AND target = ?4 AND address NOT NULL
-          """)
-      ).binding(
-        message.userRecordName, message.container.rawValue, message.environment.rawValue,
-        Array(SHA256.hash(message.target))
-      ).first { $0.int64(0) }
-      if let found { try endPushRegistration(found) }
-    }
-  }
-
-  /// Ends those that were not renewed meanwhile.
-  func endPushRegistrations(_ message: EndPushRegistrations) throws {
-    try change {
-      for ended in message.registrations {
-        let isCurrent = try connection.statement(
-          SQL("pushRegistration.current", "SELECT 1 FROM pushRegistration WHERE id = ?1 AND revision = ?2")
-        ).binding(ended.id, ended.revision).first { _ in true }
-        if isCurrent == true { try endPushRegistration(ended.id) }
-      }
-    }
-  }
-
-  /// - Throws: `notFound`.
-  func endPushRegistration(named id: Int64) throws {
-    try change {
-      try endPushRegistration(id)
-      guard connection.changes > 0 else { throw RecordError(.notFound, "There is no registration \(id)") }
-    }
   }
 
   /// A page of what changed after a revision.
   func pushRegistrations(after known: Int64) throws -> FetchPushRegistrations.Reply {
-    let isFromStart = try known > count("SELECT max(revision) FROM pushRegistration")
+    let latest = try max(
+      count("SELECT max(revision) FROM pushRegistration"), count("SELECT max(revision) FROM pushRegistrationEnd"))
+    let isFromStart = known > latest
     let revision = isFromStart ? 0 : known
     var (registrations, ended, last) = ([PushRegistration](), [Int64](), revision)
     var rowCount = 0
@@ -202,14 +153,15 @@ extension Directory {
       SQL(
         "pushRegistration.page",
         """
-        SELECT \(Self.registrationColumns), pushRegistration.address IS NULL FROM pushRegistration
-        JOIN user ON user.id = user JOIN container ON container.id = container
+        SELECT \(Self.registrationColumns) FROM pushRegistration
+        JOIN user ON user.id = user JOIN container ON container.id = container WHERE revision > ?1
+        UNION ALL SELECT id, revision, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM pushRegistrationEnd
         WHERE revision > ?1 ORDER BY revision LIMIT \(FetchPushRegistrations.pageLimit)
         """)
     ).binding(revision).all { row in
       rowCount += 1
       last = row.int64(1)
-      if row.bool(9) { ended.append(row.int64(0)) } else { registrations.append(try Self.registration(row)) }
+      if row.isNull(8) { ended.append(row.int64(0)) } else { registrations.append(try Self.registration(row)) }
     }
     return FetchPushRegistrations.Reply(
       registrations: registrations, ended: ended, revision: last, isFromStart: isFromStart,
@@ -227,7 +179,7 @@ extension Directory {
         """
         SELECT \(Self.registrationColumns), user.name, renewed FROM pushRegistration
         JOIN user ON user.id = user JOIN container ON container.id = container
-        WHERE address NOT NULL AND (?1 IS NULL OR container.name = ?1)
+        WHERE (?1 IS NULL OR container.name = ?1)
         AND (?2 IS NULL OR user.name = ?2 OR recordName = ?2) ORDER BY revision DESC LIMIT 1000
         """)
     ).binding(container?.rawValue, userName).all { row in

@@ -51,6 +51,8 @@ enum DirectoryFormat: Int64, CaseIterable {
   case sessionIdentities = 16
   /// Passkeys of users. Cost: none, the new table is empty.
   case passkeys = 17
+  /// Ends of registrations, which outlive users and containers. Cost: one step for each registration.
+  case registrationEnds = 18
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -128,6 +130,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .deviceSignIns: Self.deviceSignInTable
     case .sessionIdentities: Self.sessionIdentityColumns
     case .passkeys: Self.passkeyTable
+    case .registrationEnds: Self.registrationEndTable
     }
   }
 

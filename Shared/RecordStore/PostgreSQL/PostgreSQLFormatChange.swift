@@ -91,6 +91,7 @@ enum PostgreSQLFormatChange: Int, CaseIterable, Sendable {
     table(
       "history", "id:i mirror:i appended:i sum:i txid:b author:t? payload:b", "PRIMARY KEY(id), UNIQUE(mirror, txid)",
       churn: .queue),
+    table("history_time", "mirror:i latest:i number:i", "PRIMARY KEY(mirror, latest, number)"),
     // By transaction, so that a purge need not read the payloads.
     table("history_asset", "history:i hash:b", "PRIMARY KEY(history, hash)"),
     table("settled", "id:i mirror:i appended:i txid:b objects:b?", "PRIMARY KEY(id), UNIQUE(mirror, txid)"),

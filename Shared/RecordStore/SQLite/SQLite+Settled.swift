@@ -58,6 +58,10 @@ extension SQLiteTransaction {
     try delete.bind(1, first)
     try delete.bind(2, last)
     let count = try delete.runCounting()
+    let purge = try writing(HistoryQuery.purgeTimes)
+    try purge.bind(1, row.key)
+    try purge.bind(2, number)
+    try purge.run()
     try letGo(ofTransactionsAfter: first, through: last)
     row.purgedTransactionNumber = max(row.purgedTransactionNumber, min(number, row.lastTransactionNumber))
     let surplus = row.purgedTransactionNumber - SettledTransaction.keptCount

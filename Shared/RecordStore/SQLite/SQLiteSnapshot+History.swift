@@ -8,6 +8,8 @@ enum HistoryRowID {
   static let numberBits: Int64 = 36
   static let lastNumber: Int64 = 1 << numberBits - 1
   static let lastMirror: Int64 = 1 << (62 - numberBits) - 1
+  /// The number of transactions between two rows of `history_time`. A search by time reads at most so many.
+  static let timeInterval: Int64 = 1024
 
   /// Clamps the number, so that the bounds of a range may be any number.
   static func of(_ mirror: Int64, _ number: Int64) -> Int64 { mirror << numberBits | min(max(number, 0), lastNumber) }

@@ -106,6 +106,7 @@ extension SQLiteTransaction: ShardTransaction {
         throw ContradictingWrite("a transaction of mirror \(mirror) has this id")
       }
       session.fetched?.note(given.isEncrypted ? nil : given, appendedTo: mirror)
+      try noteTime(of: mirror, through: transaction.number)
       row.lastTransactionNumber = transaction.number
       setMirror(row)
       countWrite(records: 1, bytes: transaction.payload.count)

@@ -175,6 +175,20 @@ extension FormatChange {
     """,
   ]
 
+  /// A running maximum, because clocks go back.
+  static let historyTimeStatements = [
+    """
+    CREATE TABLE history_time(mirror INTEGER NOT NULL, latest INTEGER NOT NULL, number INTEGER NOT NULL,
+      PRIMARY KEY(mirror, latest, number)) WITHOUT ROWID
+    """,
+    """
+    INSERT INTO history_time(mirror, latest, number) SELECT mirror, latest, number FROM
+      (SELECT mirror, id & \(HistoryRowID.lastNumber) AS number,
+        max(appended) OVER (PARTITION BY mirror ORDER BY id) AS latest FROM history) AS running
+      WHERE number % \(HistoryRowID.timeInterval) = 0
+    """,
+  ]
+
   static let quarantineTables = [
     "ALTER TABLE mirror ADD COLUMN quarantined INTEGER NOT NULL DEFAULT 0",
     "CREATE INDEX mirror_quarantined ON mirror(id) WHERE quarantined > 0",

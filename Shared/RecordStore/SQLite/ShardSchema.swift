@@ -59,6 +59,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case numbers = 24
   /// The sequences that restores skipped, by database. Cost: reads two records of each zone of restored databases.
   case gaps = 25
+  /// Finds a store's transactions by time without a scan. Cost: reads every transaction's row once.
+  case historyTimes = 26
 
   var statements: [String] {
     switch self {
@@ -98,6 +100,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     case .settledTransactions: Self.settledTables
     case .numbers: Self.numberStatements
     case .gaps: Self.gapStatements
+    case .historyTimes: Self.historyTimeStatements
     }
   }
 

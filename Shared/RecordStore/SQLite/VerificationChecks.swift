@@ -239,6 +239,19 @@ extension ShardVerification {
         "verifyHistoryMirrors", "SELECT id FROM history WHERE mirror NOT IN (SELECT id FROM mirror)",
         "a transaction's mirror is missing"
       ),
+      // Times that ascend and hold for the transactions behind the one before hold for all up to their number.
+      (
+        "verifyHistoryTimes",
+        """
+        SELECT t.mirror FROM (SELECT mirror, latest, number, lag(number, 1, 0) OVER ascending AS start,
+            lag(latest, 1, latest) OVER ascending AS earlier
+          FROM history_time WINDOW ascending AS (PARTITION BY mirror ORDER BY number)) t
+        WHERE t.earlier > t.latest OR t.mirror NOT IN (SELECT id FROM mirror)
+          OR EXISTS (SELECT 1 FROM history h WHERE h.id > (t.mirror << \(HistoryRowID.numberBits)) + t.start
+            AND h.id <= (t.mirror << \(HistoryRowID.numberBits)) + t.number AND h.appended > t.latest)
+        """,
+        "a time in a store's history is before the time of a transaction up to it, or its mirror is missing"
+      ),
       (
         "verifySettledTransactions",
         """

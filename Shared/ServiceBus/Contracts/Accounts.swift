@@ -18,11 +18,9 @@ public struct UseAccount: Message {
     case endOtherSessions
     /// Makes a person whom a provider has just identified the user's, as one more way to sign in.
     case link(provider: String, person: SignInByIdentity.Person)
-    /// Removes a way to sign in, by `Identity.name`.
-    case unlink(String)
     case addPasskey(PasskeyRegistration)
-    /// By `Passkey.name`.
-    case removePasskey(String)
+    /// By `Way.name`.
+    case removeWay(String)
     /// Signs the device with this code in as the user, or turns it away.
     case allowDevice(UserCode)
     case refuseDevice(UserCode)
@@ -30,7 +28,7 @@ public struct UseAccount: Message {
     public var endsSessions: Bool {
       switch self {
       case .endSession, .endOtherSessions: true
-      case .look, .link, .unlink, .addPasskey, .removePasskey, .allowDevice, .refuseDevice: false
+      case .look, .link, .addPasskey, .removeWay, .allowDevice, .refuseDevice: false
       }
     }
   }
@@ -64,29 +62,24 @@ public struct UseAccount: Message {
     }
   }
 
-  public struct Identity: Hashable, Codable, Sendable {
-    /// Stands for issuer and subject.
-    public let name: String
-    /// The provider's name on the sign-in page; without a provider the issuer.
-    public let displayName: String
-    /// Milliseconds since 1970.
-    public let added: Int64
-
-    public init(name: String, displayName: String, added: Int64) {
-      self.name = name
-      self.displayName = displayName
-      self.added = added
+  /// A way to sign in that the person added, and may remove.
+  public struct Way: Hashable, Codable, Sendable {
+    public enum Kind: String, Codable, Sendable {
+      case identity
+      case passkey
     }
-  }
 
-  public struct Passkey: Hashable, Codable, Sendable {
-    /// Stands for the credential.
+    public let kind: Kind
+    /// Stands for issuer and subject, or for the credential.
     public let name: String
+    /// An identity's is the provider's name on the sign-in page, without a provider the issuer. A passkey's is that of
+    /// the client that made it.
     public let displayName: String
     /// Milliseconds since 1970.
     public let added: Int64
 
-    public init(name: String, displayName: String, added: Int64) {
+    public init(kind: Kind, name: String, displayName: String, added: Int64) {
+      self.kind = kind
       self.name = name
       self.displayName = displayName
       self.added = added
@@ -96,16 +89,13 @@ public struct UseAccount: Message {
   public struct Account: Hashable, Codable, Sendable {
     /// Latest first.
     public let sessions: [Session]
-    /// Oldest first.
-    public let identities: [Identity]
-    /// Oldest first.
-    public let passkeys: [Passkey]
+    /// Identities, then passkeys; oldest first.
+    public let ways: [Way]
     public let hasPassword: Bool
 
-    public init(sessions: [Session], identities: [Identity], passkeys: [Passkey] = [], hasPassword: Bool) {
-      self.passkeys = passkeys
+    public init(sessions: [Session], ways: [Way], hasPassword: Bool) {
       self.sessions = sessions
-      self.identities = identities
+      self.ways = ways
       self.hasPassword = hasPassword
     }
   }
@@ -115,9 +105,9 @@ public struct UseAccount: Message {
     case provider
     /// Another user signs in with this identity.
     case taken
-    /// The user has as many identities as one may have.
+    /// The user has as many identities, or passkeys, as one may have.
     case tooMany
-    /// Without this identity the user could not sign in any more.
+    /// Without this way the user could not sign in any more.
     case lastWay
     /// The authenticator's answer proves no new key for this page.
     case passkey

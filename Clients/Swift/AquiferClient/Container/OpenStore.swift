@@ -99,15 +99,16 @@ final class OpenStore: Sendable {
   /// Makes the file of another account the store's. The former account finds its file as it left it.
   /// - Parameters:
   ///   - user: who is signed in, by record name.
-  ///   - keepsFormer: false: the former account's file is removed, with what was not sent.
+  ///   - decision: what becomes of the former account's objects.
   /// - Returns: the new file, and what lets go of the former one.
-  func change(from former: String, to user: String, keepsFormer: Bool) async throws(StoreError) -> (
-    file: File, release: @Sendable () async -> Void
-  ) {
+  func change(from former: String, to user: String, _ decision: StoreHooks.AccountDecision) async throws(StoreError)
+    -> (file: File, release: @Sendable () async -> Void)
+  {
+    let keepsFormer = decision != .delete
     let present = file
     let files = description.path.map(AccountFiles.init)
     let next: File
-    if let kept = state.withLock({ $0.aside.removeValue(forKey: user) }) {
+    if let kept = state.withLock({ $0.aside[user] }) {
       next = kept
     } else {
       let path = try files?.reserve(user, former: former)
@@ -116,9 +117,12 @@ final class OpenStore: Sendable {
       try await next.replica.updatePosition { $0.account = user }
       follow(next)
     }
+    // Before the file is the store's: a process that ends here is asked again, and copies what is missing.
+    if decision == .reupload, store.scope == .private { try await next.replica.reupload(present.replica) }
     try files?.select(user)
     let fetcher = state.withLock { state in
       state.file = next
+      state.aside[user] = nil
       if files == nil, keepsFormer { state.aside[former] = present }
       return state.fetcher
     }

@@ -62,11 +62,16 @@ public struct MigrationStep: Sendable {
 /// What an app decides. Without a decision, nothing is lost.
 public struct StoreHooks: Sendable {
   /// `keepApart`: the former account finds its file as it left it, with what was not sent. `delete`: the file is
-  /// removed.
-  public enum AccountDecision: Sendable { case keepApart, delete }
+  /// removed. `reupload`: as `keepApart`, and the new account's file gets the objects that it never had, in one save of
+  /// the author `reupload` that mirroring sends. A large value that is not on the device stays empty, and an import's
+  /// event names its object. A duplicate of what the user has becomes that object, unless `saveRejected` decides
+  /// otherwise. Stores of other databases than the private one are kept apart.
+  public enum AccountDecision: Sendable { case keepApart, reupload, delete }
   public enum ZoneDecision: Sendable { case delete, pause, reupload }
   /// `revert`: the objects become what the server has. `keepForLater`: the app goes on showing the edit, and imports
   /// leave it alone. Either way the save waits among the rejections until it is retried or discarded.
+  /// `adoptWinner`: what leads to a duplicate leads to the object that the server has, and the rest of the save is sent
+  /// again.
   public enum RejectionDecision: Sendable { case revert, keepForLater, adoptWinner }
 
   /// A zone is gone. nil: what the server says.

@@ -32,13 +32,13 @@ extension MirrorOptions {
     deviceName = description.cloudOptions?.deviceName
     eagerAssetByteCount = description.cloudOptions?.eagerAssetByteCount ?? 0
     let hooks = description.hooks
-    if let saveRejected = hooks.saveRejected {
-      self.hooks.saveRejected = { rejected in
-        switch await saveRejected(Rejection(rejected)) {
-        case .revert: .revert
-        case .keepForLater: .keepForLater
-        case .adoptWinner: .adoptWinner
-        }
+    self.hooks.saveRejected = { rejected in
+      switch await hooks.saveRejected?(Rejection(rejected)) {
+      case .revert: .revert
+      case .keepForLater: .keepForLater
+      case .adoptWinner: .adoptWinner
+      // One duplicate would undo all that came from the former account.
+      case nil: rejected.author == MirroringAuthor.reupload ? .adoptWinner : .revert
       }
     }
     if let zoneEnded = hooks.zoneEnded {

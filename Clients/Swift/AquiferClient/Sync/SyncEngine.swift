@@ -56,7 +56,7 @@ public final class SyncEngine: Sendable {
     { former, user in
       let decision = await store.description.hooks.accountChanged?(former, user) ?? .keepApart
       // Dropped because the store stays the former account's then, sends nothing, and is tried again at the next start.
-      guard let change = try? await store.change(from: former, to: user, keepsFormer: decision == .keepApart) else {
+      guard let change = try? await store.change(from: former, to: user, decision) else {
         return nil
       }
       return Successor(change.file.replica, release: change.release)
@@ -91,8 +91,7 @@ public final class SyncEngine: Sendable {
     for mirroring in mirrorings { await mirroring.take(.online(isOnline)) }
   }
 
-  /// Sends what is saved, and imports what the server has now. The server exports a save a moment after it has
-  /// acknowledged it, so another device may see it a moment later.
+  /// Sends what is saved, and imports what the server has now. Another device that calls it afterwards has all of it.
   /// - Throws: what keeps it from that when the time is over, such as `offline`; at once what waiting does not mend:
   ///   `signedOut`, `accountChanged`, `modelUnknown`.
   public func syncNow(timeout: Duration = .seconds(30)) async throws(StoreError) {

@@ -133,8 +133,8 @@ struct Outbox {
     try remove(row.key...row.key)
     try RereadList(writer.snapshot).add(objects)
     return Rejected(
-      identifier: transaction.transactionID, transactionNumber: row.number, objects: objects, error: error,
-      isConsequence: isConsequence,
+      identifier: transaction.transactionID, transactionNumber: row.number, author: transaction.author,
+      objects: objects, error: error, isConsequence: isConsequence,
       date: Date(milliseconds: writer.now))
   }
 

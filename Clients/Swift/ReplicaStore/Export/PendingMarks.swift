@@ -5,12 +5,12 @@ import SQLite
 
 /// The marks of one transaction in the table `pending`. Not Sendable: they live within the writer's transaction.
 struct PendingMarks {
-  private let writer: Writer
+  private let tables: ObjectTables
   /// Below 0, unlike the keys of the outbox.
   private let number: Int64
 
-  init(_ writer: Writer, number: Int64) {
-    self.writer = writer
+  init(_ tables: ObjectTables, number: Int64) {
+    self.tables = tables
     self.number = number
   }
 
@@ -35,14 +35,14 @@ struct PendingMarks {
   /// Gives the marks of a change to a row of the outbox.
   func move(_ change: ObjectChange, to key: Int64) throws {
     for mark in try marks(of: change) {
-      try writer.connection.statement(Self.move).binding(mark.object, mark.property, mark.target, number, key).run()
+      try tables.connection.statement(Self.move).binding(mark.object, mark.property, mark.target, number, key).run()
     }
   }
 
   /// - Returns: what of the change is still marked; nil: nothing.
   func remaining(of change: ObjectChange) throws -> ObjectChange? {
-    guard let entity = writer.schema.entities[change.entity] else { return nil }
-    let object = try writer.tables.key(of: change.objectID, entity)
+    guard let entity = tables.schema.entities[change.entity] else { return nil }
+    let object = try tables.key(of: change.objectID, entity)
     switch change.changeType {
     case .delete: return try has(Mark(object: object, property: Pending.deletion)) ? change : nil
     case .insert: return try has(Mark(object: object, property: Pending.wholeObject)) ? change : nil
@@ -72,8 +72,8 @@ struct PendingMarks {
   }
 
   private func marks(of change: ObjectChange) throws -> [Mark] {
-    guard let entity = writer.schema.entities[change.entity] else { return [] }
-    let object = try writer.tables.key(of: change.objectID, entity)
+    guard let entity = tables.schema.entities[change.entity] else { return [] }
+    let object = try tables.key(of: change.objectID, entity)
     var marks: [Mark] = []
     switch change.changeType {
     case .delete: return [Mark(object: object, property: Pending.deletion)]
@@ -95,22 +95,22 @@ struct PendingMarks {
 
   private func pair(_ name: String, _ object: Int64, _ target: String, _ entity: EntityPlan) throws -> Mark? {
     guard let relationship = entity.toMany[name], case .link(let link, let isFirst) = relationship.storage,
-      let destination = writer.schema.entities[relationship.destination]
+      let destination = tables.schema.entities[relationship.destination]
     else { return nil }
-    let other = try writer.tables.key(of: target, destination)
+    let other = try tables.key(of: target, destination)
     let isOrdered = link.isSymmetric ? object <= other : isFirst
     return Mark(
       object: isOrdered ? object : other, property: link.firstKey, target: isOrdered ? other : object)
   }
 
   private func has(_ mark: Mark) throws -> Bool {
-    try writer.connection.statement(Self.find).binding(mark.object, mark.property, mark.target, number).first { _ in
+    try tables.connection.statement(Self.find).binding(mark.object, mark.property, mark.target, number).first { _ in
       true
     } ?? false
   }
 
   private func run(_ sql: SQL, _ mark: Mark) throws {
-    try writer.connection.statement(sql).binding(mark.object, mark.property, mark.target, number).run()
+    try tables.connection.statement(sql).binding(mark.object, mark.property, mark.target, number).run()
   }
 
   private static let insert = SQL(

@@ -42,7 +42,7 @@ extension Replica {
         try snapshot.connection.statement(Self.selectRejected).all { row in
           let transaction = try Transaction(json: row.blob(2))
           return Rejected(
-            identifier: row.text(0), transactionNumber: row.int64(1),
+            identifier: row.text(0), transactionNumber: row.int64(1), author: transaction.author,
             objects: transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) },
             error: try ServerError(json: row.blob(3)),
             isConsequence: row.bool(4), date: Date(milliseconds: row.int64(5)))
@@ -51,41 +51,6 @@ extension Replica {
     } catch { throw storeError(error) }
   }
 
-  /// Pointers and pairs of the duplicate become the winner's, in a save of the user's.
-  package func adopt(_ winner: String, insteadOf loser: AnyObjectID) async throws(StoreError) {
-    do {
-      var options = SaveOptions()
-      options.author = MirroringAuthor.adoption
-      _ = try await save(options) { save in
-        try save.movePointers(from: loser, to: AnyObjectID(entityName: loser.entityName, recordName: winner))
-      }
-    } catch { throw storeError(error) }
-  }
-
   private static let selectRejected = SQL(
     "rejected", "SELECT identifier, number, body, error, isConsequence, at FROM rejected ORDER BY number, identifier")
-}
-
-extension SaveTransaction {
-  /// Makes everything that refers to one object refer to another, and deletes the first.
-  func movePointers(from loser: AnyObjectID, to winner: AnyObjectID) throws {
-    guard let found = try snapshot.find(loser.recordName), found.state == Tables.State.here,
-      let entity = schema.entitiesByKey[found.entity]
-    else { return }
-    _ = try tables.key(of: winner.recordName, entity)
-    for relationship in entity.relationships {
-      let destination = try schema.entity(relationship.destination)
-      for member in try tables.members(of: relationship, entity, found.key, destination) {
-        guard let (id, target) = try snapshot.object(member), target.state == Tables.State.here else { continue }
-        if destination.column(relationship.inverse) != nil {
-          let edit = try edit(member)
-          if let place = edit.entity.columnPlaces[relationship.inverse] { try setToOne(edit, place, winner.recordName) }
-        } else {
-          try setPair(relationship.inverse, of: id, with: loser, isLinked: false)
-          try setPair(relationship.inverse, of: id, with: winner, isLinked: true)
-        }
-      }
-    }
-    try delete(loser)
-  }
 }

@@ -7,15 +7,19 @@ import SQLite
 extension Replica {
   package func keep(_ identifier: String) async throws(StoreError) {
     try await write { writer, _ in
-      guard let kept = try RejectedRow(identifier, writer) else { return }
+      guard let kept = try RejectedRow(identifier, writer.snapshot, writer.tables) else { return }
       for change in kept.transaction.changes { try kept.marks.add(change) }
     }
   }
 
   package func retry(_ identifier: String) async throws(StoreError) {
     let isSent = try await write { writer, outcome in
-      guard let row = try RejectedRow(identifier, writer), try row.isKept else { return false }
-      outcome.hasExports = try row.enqueue()
+      guard let row = try RejectedRow(identifier, writer.snapshot, writer.tables), try row.isKept else { return false }
+      // What no later save changed.
+      outcome.hasExports = try row.enqueue { transaction in
+        transaction.changes = try transaction.changes.compactMap(row.marks.remaining)
+        transaction.importToken = writer.position.importToken
+      }
       return true
     }
     if isSent { return }
@@ -36,38 +40,40 @@ extension Replica {
   }
 
   package func discard(_ identifier: String) async throws(StoreError) {
-    try await write { writer, _ in try RejectedRow(identifier, writer)?.discard() }
+    try await write { writer, _ in try RejectedRow(identifier, writer.snapshot, writer.tables)?.discard() }
   }
 }
 
 /// Not Sendable: it lives within the writer's transaction.
-private struct RejectedRow {
+struct RejectedRow {
   let identifier: String
   let number: Int64
   let transaction: Transaction
   let marks: PendingMarks
-  private let writer: Writer
-  private var connection: Connection { writer.connection }
+  private let snapshot: Snapshot
+  private let tables: ObjectTables
+  private var connection: Connection { tables.connection }
 
   /// - Returns: nil: it was retried or discarded.
-  init?(_ identifier: String, _ writer: Writer) throws {
-    let found = try writer.connection.statement(Self.find).binding(identifier).first { ($0.int64(0), $0.blob(1)) }
+  init?(_ identifier: String, _ snapshot: Snapshot, _ tables: ObjectTables) throws {
+    let found = try tables.connection.statement(Self.find).binding(identifier).first { ($0.int64(0), $0.blob(1)) }
     guard let found else { return nil }
     self.identifier = identifier
-    self.writer = writer
+    self.snapshot = snapshot
+    self.tables = tables
     number = found.0
     transaction = try Transaction(json: found.1)
-    marks = PendingMarks(writer, number: PendingMarks.number(ofRejected: number))
+    marks = PendingMarks(tables, number: PendingMarks.number(ofRejected: number))
   }
 
   var isKept: Bool { get throws { try transaction.changes.contains { try marks.remaining(of: $0) != nil } } }
 
-  /// Puts what no later save changed behind all that waits. The server stored nothing under the identifier.
+  /// Puts what is left behind all that waits. The server stored nothing under the identifier.
+  /// - Parameter change: leaves out and changes what is not sent as it was.
   /// - Returns: whether something is to be sent.
-  func enqueue() throws -> Bool {
+  func enqueue(_ change: (inout Transaction) throws -> Void) throws -> Bool {
     var rest = transaction
-    rest.changes = try transaction.changes.compactMap(marks.remaining)
-    rest.importToken = writer.position.importToken
+    try change(&rest)
     try connection.statement(Self.delete).binding(identifier).run()
     guard !rest.changes.isEmpty else { return false }
     let deletedCount = rest.changes.count { $0.changeType == .delete }
@@ -75,13 +81,15 @@ private struct RejectedRow {
       body: try rest.json(), savedCount: rest.changes.count - deletedCount, deletedCount: deletedCount)
     let key = try Outbox.add(part, of: number, connection)
     for change in rest.changes { try marks.move(change, to: key) }
+    let pending = PendingMarks(tables, number: key)
+    for change in rest.changes { try pending.add(change) }
     return true
   }
 
   func discard() throws {
     for change in transaction.changes { try marks.remove(change) }
     try connection.statement(Self.delete).binding(identifier).run()
-    try RereadList(writer.snapshot).add(
+    try RereadList(snapshot).add(
       transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) })
   }
 

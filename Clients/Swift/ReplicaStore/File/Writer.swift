@@ -129,7 +129,7 @@ final class Writer {
       let value = try body(save)
       if let base { try ConflictResolver(base: base, save: save).settle() }
       guard !save.isEmpty else { return (value, lastNumber) }
-      try SaveRules(save, isShared: configuration.isShared).check()
+      try SaveRules(save, isShared: configuration.isShared).check(values: !options.areValuesAccepted)
       try keep(save.contents)
       let number = lastNumber + 1
       let header = TransactionHeader(
@@ -217,6 +217,8 @@ package struct SaveOptions: Sendable {
   /// What the edit is based on.
   package var base: Generation?
   package var mergePolicy = MergePolicy.mergeByPropertyObjectTrump
+  /// The values are those of another store, which took them: also of imports, whose values nobody checks.
+  var areValuesAccepted = false
 
   package init() {}
 }

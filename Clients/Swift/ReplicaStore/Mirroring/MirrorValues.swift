@@ -110,6 +110,7 @@ package struct ExportBatch: Sendable, Equatable {
 package struct Rejected: Sendable, Equatable {
   package let identifier: String
   package let transactionNumber: Int64
+  package let author: String?
   package let objects: [AnyObjectID]
   package let error: ServerError
   /// It was not refused itself, but builds on one that was.
@@ -117,11 +118,12 @@ package struct Rejected: Sendable, Equatable {
   package let date: Date
 
   package init(
-    identifier: String, transactionNumber: Int64, objects: [AnyObjectID], error: ServerError, isConsequence: Bool,
-    date: Date
+    identifier: String, transactionNumber: Int64, author: String?, objects: [AnyObjectID], error: ServerError,
+    isConsequence: Bool, date: Date
   ) {
     self.identifier = identifier
     self.transactionNumber = transactionNumber
+    self.author = author
     self.objects = objects
     self.error = error
     self.isConsequence = isConsequence

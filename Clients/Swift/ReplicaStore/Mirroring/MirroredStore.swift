@@ -42,8 +42,10 @@ package protocol MirroredStore: Sendable {
   func retry(_ identifier: String) async throws(StoreError)
   /// Forgets it. Its objects become what the server has (`objectsToReread`).
   func discard(_ identifier: String) async throws(StoreError)
-  /// Moves pointers, and the pending edits, from a duplicate to the object that the server prefers.
-  func adopt(_ winner: String, insteadOf loser: AnyObjectID) async throws(StoreError)
+  /// Makes what leads to duplicates lead to the objects that the server prefers, and sends the rest of rejected
+  /// transactions again.
+  /// - Parameter winners: record names, by the duplicates.
+  func adopt(_ winners: [AnyObjectID: String], for identifiers: [String]) async throws(StoreError)
 
   // MARK: Import
 

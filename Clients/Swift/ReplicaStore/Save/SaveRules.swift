@@ -13,9 +13,10 @@ struct SaveRules {
     self.isShared = isShared
   }
 
-  func check() throws {
+  /// - Parameter values: false: the model's rules for values do not count.
+  func check(values: Bool = true) throws {
     var problems: [StoreError.Problem] = []
-    for edit in save.orderedEdits where edit.kind != .delete { problems += try check(edit) }
+    for edit in save.orderedEdits where values && edit.kind != .delete { problems += try check(edit) }
     if !problems.isEmpty { throw StoreError.validation(problems) }
     try checkRights()
     try checkZones()

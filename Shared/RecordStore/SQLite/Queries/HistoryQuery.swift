@@ -1,10 +1,11 @@
 // The statements about the history of mirrored stores.
 
-/// On `history` and `consumer`.
+/// On `history`, `history_time` and `consumer`.
 enum HistoryQuery: Int, Query {
   static var subject: QuerySubject { .history }
 
   case byID, after, numberByID, firstAt, append, purge
+  case timeBefore, noteTime, purgeTimes
   case consumers, putConsumer, deleteConsumer, deleteConsumers
 
   func text(_ dialect: Dialect) -> String {
@@ -18,6 +19,16 @@ enum HistoryQuery: Int, Query {
     case .append:
       "INSERT INTO history(id, mirror, appended, sum, txid, author, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
     case .purge: "DELETE FROM history WHERE id > ?1 AND id <= ?2"
+
+    case .timeBefore:
+      "SELECT number FROM history_time WHERE mirror = ?1 AND latest < ?2 ORDER BY latest DESC, number DESC LIMIT 1"
+    case .noteTime:
+      """
+      INSERT INTO history_time(mirror, latest, number) SELECT ?1, max(appended), ?2 FROM
+        (SELECT latest AS appended FROM history_time WHERE mirror = ?1
+          UNION ALL SELECT appended FROM history WHERE id > ?3 AND id <= ?4) AS known
+      """
+    case .purgeTimes: "DELETE FROM history_time WHERE mirror = ?1 AND number <= ?2"
 
     case .consumers: "SELECT name, number, seen FROM consumer WHERE mirror = ?1 ORDER BY name"
     case .putConsumer:
