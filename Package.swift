@@ -272,7 +272,8 @@ let testTargets: [Target] = [
   tests(
     "SyncWorker",
     [
-      "InMemoryRecordStore", "InMemoryServiceBus", "DistantAssets", "Sanitizers", "WorkerHost", "SharedStores",
+      "InMemoryRecordStore", "InMemoryServiceBus", "DistantAssets", "PrivateCluster", "Sanitizers", "WorkerHost",
+      "SharedStores",
       "ZoneActions",
       "ObjectPlane", "RecordPlane", "ZoneCommit", "ServiceKit",
       "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History",

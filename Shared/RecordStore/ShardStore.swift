@@ -93,9 +93,11 @@ public protocol ShardStore: Sendable {
   /// A body that returns is durable once `value` returns. A body that throws leaves nothing behind, and does not affect
   /// the rest of its group. A commit that fails throws `StoreError` to the whole group, and nothing of it is stored.
   /// A body that throws `AssetCalls` is queued again after these calls, behind later bodies.
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
-    Value
-  >
+  /// - Parameter lookups: the rows that the body is going to look up. Engines that need not fetch them don't ask.
+  func enqueue<Value: Sendable>(
+    expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
+    _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
+  ) -> PendingCommit<Value>
 
   /// Runs `body` on a consistent snapshot, which includes every commit acknowledged before the call. A body that throws
   /// `AssetCalls` runs again after these calls.
@@ -124,6 +126,9 @@ public protocol ShardStore: Sendable {
   var distributions: [StoreDistribution] { get }
   /// The reason why the shard accepts no more writes for good: fenced, or failed or damaged storage. nil while it does.
   var failure: StoreError? { get }
+
+  /// The reason why the shard's last write or read could not reach its storage; nil since the next one that could.
+  var outage: StoreError? { get }
 
   /// The reason why the shard goes out of service: failed or damaged storage. The stream yields at most one element, to
   /// one listener. Only closing and opening the shard helps then. A single damaged record is no reason.
@@ -156,6 +161,7 @@ public struct RemovedContent: Hashable, Sendable {
 extension ShardStore {
   public var distributions: [StoreDistribution] { [] }
   public var failure: StoreError? { nil }
+  public var outage: StoreError? { nil }
   public var failures: AsyncStream<StoreError> { AsyncStream.makeStream(of: StoreError.self).stream }
   public func verify(readsAssets: Bool) async throws -> VerificationReport { VerificationReport() }
   public func copy(to place: BackupPlace) async throws -> ShardCopy {
@@ -167,6 +173,14 @@ extension ShardStore {
 extension ShardStore {
   public var isEpochStored: Bool { true }
   public func turns(of party: String) -> any ShardStore { self }
+
+  /// Queues a body whose look-ups nobody announces.
+  public func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value)
+    -> PendingCommit<Value>
+  {
+    enqueue(expecting: { [] }, body)
+  }
+
   public func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? { nil }
 }
 

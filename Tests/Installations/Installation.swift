@@ -49,7 +49,7 @@ package struct Installation: Sendable {
     if role != .share { arguments += ["--share", socket("share-1")] }
     switch role {
     case .share: arguments += ["--data", data, "--shards", String(shardCount)]
-    case .worker: arguments += ["--data", data]
+    case .worker: arguments += ["--data", data, "--assets", data + "/assets"]
     case .notifier: arguments += ["--http", notifier.address]
     case .gateway:
       arguments += [

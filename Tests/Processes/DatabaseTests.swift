@@ -41,11 +41,28 @@ import Testing
             let answer = try await writer.device.send("GET", "/history?limit=1")
             #expect(answer.status == 503 && answer.header("Retry-After") != nil, "\(answer.text)")
           }
+          let status = try await world.writers[0].user.app.installation.aquifer("status")
+          #expect(status.output.contains("can't reach its storage"), "\(status.output)")
           try world.cluster.start()
         }
       }
       #expect(world.writers.contains { $0.ledger.entries.retries > 0 })
       #expect(world.processes.isRunning("worker-1") && world.processes.isRunning("worker-2"))
+    }
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `a standby that takes over has everything that was acknowledged, and the workers find it`() async throws {
+    try await DatabaseWorld.run(hasStandby: true) { world in
+      let standby = try #require(world.standby)
+      try await world.saveAll {
+        try await world.waitForSaves(atLeast: 200)
+        try world.cluster.kill()
+        try standby.promote()
+        // It demands a standby, which the new primary has not.
+        try world.processes.end("worker-1", by: SIGTERM)
+        try await world.waitUntilAllAreOpen(at: "worker-2")
+      }
     }
   }
 
@@ -83,20 +100,27 @@ struct DatabaseWorld {
 
   let processes: SeparateProcesses
   let cluster: PrivateCluster
+  /// Confirms the commits of workers.
+  let standby: PrivateCluster?
   let writers: [Writer]
 
-  static func run(_ body: (DatabaseWorld) async throws -> Void) async throws {
+  static func run(hasStandby: Bool = false, _ body: (DatabaseWorld) async throws -> Void) async throws {
     let cluster = try PrivateCluster()
+    let standby = hasStandby ? try PrivateCluster(following: cluster) : nil
+    let ports = [cluster, standby].compactMap(\.self).map { "\($0.port)" }
+    let address =
+      """
+      host=\(ports.map { _ in "127.0.0.1" }.joined(separator: ",")) port=\(ports.joined(separator: ",")) user=aquifer \
+      dbname=postgres options='-c synchronous_commit=\(hasStandby ? "on" : "local")'
+      """
     try await SeparateProcesses.run { processes in
       let folder = processes.folder.path
       try await processes.start("share-1", ["--data", folder + "/directory", "--shards", "\(shardCount)"])
       for name in ["worker-1", "worker-2"] {
         try await processes.start(
           name,
-          [
-            "--data", "\(folder)/\(name)", "--assets", folder + "/assets", "--records", cluster.networkAddress,
-            "--allow-asynchronous",
-          ])
+          ["--data", "\(folder)/\(name)", "--assets", folder + "/assets", "--records", address]
+            + (hasStandby && name == "worker-1" ? [] : ["--allow-asynchronous"]))
       }
       let gateway = try await FolderWorld.startGateway(processes, assets: folder + "/assets")
       let app = try await App(
@@ -107,7 +131,7 @@ struct DatabaseWorld {
         let user = try await app.user(name)
         writers.append(Writer(user: user, device: try await user.device("phone")))
       }
-      try await body(DatabaseWorld(processes: processes, cluster: cluster, writers: writers))
+      try await body(DatabaseWorld(processes: processes, cluster: cluster, standby: standby, writers: writers))
     }
   }
 

@@ -29,7 +29,9 @@ struct DifferentialTests {
           return Script(using: &generator, at: step)
         }
         // All are queued at once, so the engine commits them in groups.
-        let pending = shards.map { shard in scripts.map { script in shard.enqueue { try script.run(in: $0) } } }
+        let pending = shards.map { shard in
+          scripts.map { script in shard.enqueue(expecting: { script.lookups }) { try script.run(in: $0) } }
+        }
         for (index, script) in scripts.enumerated() {
           let outcomes = try await [Self.outcome(pending[0][index]), Self.outcome(pending[1][index])]
           try #require(outcomes[0] == outcomes[1], "seed \(seed), round \(round), \(script.steps)")

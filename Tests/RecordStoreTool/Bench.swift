@@ -27,6 +27,7 @@ struct Bench: Sendable {
 
   struct Writer: Sendable {
     let shard: any ShardStore
+    let databaseID: DatabaseID
     let database: Int64
     let zone: Int64
     let mirror: Int64
@@ -99,7 +100,8 @@ struct Bench: Sendable {
     print(
       """
         commits \(Int(sum("commits_total"))), bodies a commit \
-      \(rounded(sum("bodies_total") / max(sum("commits_total"), 1))),
+      \(rounded(sum("bodies_total") / max(sum("commits_total"), 1))), unexpected look-ups \
+      \(Int(sum("unexpected_lookups_total"))),
       """,
       "bodies \(rounded(sum("body_seconds_total"), 100)) s, commit \(rounded(sum("commit_seconds_total"), 100)) s,",
       """
@@ -114,13 +116,14 @@ struct Bench: Sendable {
       guard let container = ContainerID(rawValue: "iCloud.org.example.bench") else {
         throw StoreError.io("no container")
       }
-      let database = try transaction.makeDatabase(
-        DatabaseID(container: container, environment: .production, owner: "_user\(number)"))
-      let zone = try transaction.makeZone(named: "com.apple.coredata.cloudkit.zone", in: database.key)
+      let id = DatabaseID(container: container, environment: .production, owner: "_user\(number)")
+      let database = try transaction.makeDatabase(id)
+      let zone = try transaction.makeZone(named: Self.zoneName, in: database.key)
       let mirror = try transaction.makeMirror(
         "store", in: database.key, userRecordName: "_user\(number)", scope: .private, modelHash: "", configuration: nil,
         deviceName: nil, createdAt: 0)
-      return Writer(shard: shard, database: database.key, zone: zone.key, mirror: mirror.key, number: number)
+      return Writer(
+        shard: shard, databaseID: id, database: database.key, zone: zone.key, mirror: mirror.key, number: number)
     }.value
   }
 
@@ -153,15 +156,15 @@ struct Bench: Sendable {
       return 1
     case .outcomes:
       let key = Self.name(writer.number, round)
-      try await writer.shard.enqueue { transaction in
+      try await writer.shard.enqueue(expecting: { [.outcome(key)] }) { transaction in
         guard try transaction.outcome(of: key) == nil else { return }
         try transaction.putOutcome(Array(repeating: 1, count: 80), of: key, at: 1_700_000_000_000 + Int64(round))
       }.value
       return 1
     case .history:
       let id = Self.name(writer.number, round)
-      try await writer.shard.enqueue { transaction in
-        guard try transaction.transaction(withID: id, of: writer.mirror) == nil else { return }
+      try await writer.shard.enqueue(expecting: { [.transaction(id, mirror: writer.mirror)] }) { transaction in
+        guard try transaction.transactionNumber(of: id, in: writer.mirror) == nil else { return }
         try transaction.append(
           StoredTransaction(
             number: Int64(round + 1), transactionID: id, author: "app", appendedAt: Int64(round),
@@ -174,7 +177,10 @@ struct Bench: Sendable {
 
   private func save(_ count: Int, _ round: Int, _ writer: Writer, isNew: Bool) async throws -> Int {
     let records = (0..<count).map { Self.record(Self.name(writer.number, round * count + $0), rating: round) }
-    try await writer.shard.enqueue { transaction in
+    let lookups = { @Sendable in
+      records.map { ExpectedLookup.record($0.recordName, zone: Self.zoneName, database: writer.databaseID) }
+    }
+    try await writer.shard.enqueue(expecting: lookups) { transaction in
       for record in records {
         let existing = try transaction.record(named: record.recordName, in: writer.zone)
         let stored = StoredRecord(
@@ -188,6 +194,7 @@ struct Bench: Sendable {
     return count
   }
 
+  private static let zoneName = "com.apple.coredata.cloudkit.zone"
   static let folder = "0B0C2E61-4B7D-4C5E-8E1B-6F0C2E614B7D"
   private static let body = String((0..<800).map { Character(UnicodeScalar(UInt8(33 + $0 * 31 % 90))) })
 

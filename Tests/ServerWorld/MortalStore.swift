@@ -84,11 +84,12 @@ private struct MortalShard: ShardStore {
 
   func turns(of party: String) -> any ShardStore { MortalShard(base: base.turns(of: party), life: life) }
 
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
-    Value
-  > {
+  func enqueue<Value: Sendable>(
+    expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
+    _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
+  ) -> PendingCommit<Value> {
     guard life.beginsCommit() else { return NoCommit<Value>(shard: shard) }
-    let commit = base.enqueue(body)
+    let commit = base.enqueue(expecting: lookups, body)
     Task { [life] in
       // Dropped because the caller of the commit gets the error.
       _ = try? await commit.value

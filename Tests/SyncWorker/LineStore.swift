@@ -38,11 +38,12 @@ struct LineShard: ShardStore {
 
   func turns(of party: String) -> any ShardStore { LineShard(base: base, lines: lines, party: party) }
 
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
-    Value
-  > {
+  func enqueue<Value: Sendable>(
+    expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
+    _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
+  ) -> PendingCommit<Value> {
     lines.note(party)
-    return base.enqueue(body)
+    return base.enqueue(expecting: lookups, body)
   }
 
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {

@@ -26,9 +26,10 @@ final class MeddlingStore: ShardStore {
   var epoch: Int64 { base.epoch }
   var statistics: [StoreStatistic] { base.statistics }
 
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
-    Value
-  > { base.enqueue(body) }
+  func enqueue<Value: Sendable>(
+    expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
+    _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
+  ) -> PendingCommit<Value> { base.enqueue(expecting: lookups, body) }
 
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
     let value = try await base.read(body)

@@ -29,6 +29,8 @@ enum StoreKind: String, CaseIterable, Sendable {
   case memory, sqlite
   /// SQLite with contents of assets on a network; for tests of assets.
   case distant
+  /// PostgreSQL; for tests of what its writers look up.
+  case postgreSQL
 
   static let allCases: [StoreKind] = [.memory, .sqlite]
 }
@@ -98,6 +100,7 @@ final class ObjectPlaneWorld: Sendable {
       store = try await SQLiteRecordStore(
         SQLiteConfiguration(directory: folder + "/shards", assets: assets, keys: keys, options: options), shardCount: 1
       ).open(shard: 0)
+    case .postgreSQL: store = try await openedOnPostgreSQL(assets, keys: keys)
     }
     let world = ObjectPlaneWorld(
       store, assets, folder: folder, schemas: ModelSchemas(models), keys: keys, assetThreshold: assetThreshold,

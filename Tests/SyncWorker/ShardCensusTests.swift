@@ -92,9 +92,10 @@ struct ShardCensusTests {
     }
     var distributions: [StoreDistribution] { [StoreDistribution(name: "commit_bodies", bounds: [1, 2])] }
 
-    func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
-      Value
-    > { Refused(shard: 0) }
+    func enqueue<Value: Sendable>(
+      expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
+      _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
+    ) -> PendingCommit<Value> { Refused(shard: 0) }
     func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
       throw StoreError.closed(shard: 0)
     }

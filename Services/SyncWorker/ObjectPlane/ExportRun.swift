@@ -68,6 +68,14 @@ package struct ExportRun: Sendable {
     self.limits = limits
   }
 
+  /// The records that the export of the save under way looks up first.
+  package func lookups(of mirror: StoredMirror) -> [ExpectedLookup] {
+    guard let zoneName = mirror.defaultZoneName else { return [] }
+    return recent.values.flatMap(\.transaction.changes).map {
+      .record($0.objectID, zone: zoneName, database: database)
+    }
+  }
+
   /// - Throws: store errors. An object that can't be exported is held back, listed in the event and blocks no other.
   package func callAsFunction(_ transaction: any ShardTransaction) throws -> ExportOutcome {
     let outcome = try exported(in: transaction)

@@ -66,7 +66,8 @@ extension StoreCall {
     let check = SaveCheck(
       transactions, run: run,
       permissions: request.database.isPublic ? schema.permissions(ofAbsentUser: mirror.userRecordName) : nil)
-    let append = store.enqueue { transaction in
+    let lookups = { @Sendable in rows.map { ExpectedLookup.transaction($0.transactionID, mirror: mirror.key) } }
+    let append = store.enqueue(expecting: lookups) { transaction in
       try check.callAsFunction(of: mirror, in: transaction)
       // A repeated save counted against the quota when it was new.
       let new = try changes.filter { try transaction.transactionNumber(of: $0.id, in: mirror.key) == nil }
@@ -75,7 +76,9 @@ extension StoreCall {
     }
     // While a store's exports have to wait, only a call that waits for the export runs one.
     let export =
-      throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
+      throttledUntil(mirror) == nil
+      ? store.enqueue(expecting: { run.lookups(of: mirror) }) { transaction in try run.callAsFunction(transaction) }
+      : nil
     startNext()
     let followed = await follow(export, of: mirror, waits: waitsForExport)
     let appended: (numbers: [Int64], last: Int64)

@@ -36,7 +36,9 @@ extension RecordPlaneCall {
           shard: store.shard, context),
         permissions: schema.permissions(of: request.caller, in: database), key: key, finder: finder, people: people)
       try await context.assets.prepare(modify.assets, for: store.shard, log: context.log)
-      let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
+      let pending = store.enqueue(expecting: { modification.lookups }) { transaction in
+        try modification.commit(in: transaction)
+      }
       startNext()
       do {
         let result = try await pending.value

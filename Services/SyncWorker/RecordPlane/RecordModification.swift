@@ -44,6 +44,11 @@ final class RecordModification: Sendable {
   let finder: ZoneFinder
   let people: SharePeople
 
+  /// The rows that `commit` looks up.
+  var lookups: [ExpectedLookup] {
+    [key.lookup] + operations.map { .record($0.recordName, zone: zone.zoneName, database: database) }
+  }
+
   private var stamp: Stamp { terms.stamp }
   var schema: EnvironmentSchema { terms.schema }
 

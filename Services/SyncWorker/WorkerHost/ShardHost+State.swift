@@ -24,7 +24,10 @@ extension ShardHost {
   var problems: [(shard: Int, problem: String)] {
     shards.sorted { $0.key < $1.key }.compactMap { number, shard in
       guard shard.isAssigned else { return nil }
-      if let store = shard.store { return store.failure.map { (number, "takes no writes: \($0)") } }
+      if let store = shard.store {
+        return store.failure.map { (number, "takes no writes: \($0)") }
+          ?? store.outage.map { (number, "can't reach its storage: \($0)") }
+      }
       if let problem = shard.problem { return (number, "can't be opened: \(problem)") }
       return (
         number, recordStore.holder(ofShard: number).map { "is held by another worker: \($0)" } ?? "is being opened"
@@ -32,9 +35,12 @@ extension ShardHost {
     }
   }
 
-  /// Shards that can't be opened, or take no writes after a failure.
+  /// Shards that can't be opened, take no writes after a failure, or can't reach their storage.
   var outOfServiceCount: Int {
-    shards.values.count { $0.isAssigned && ($0.store == nil ? $0.problem != nil : $0.store?.failure != nil) }
+    shards.values.count { shard in
+      guard shard.isAssigned else { return false }
+      return shard.store.map { $0.failure != nil || $0.outage != nil } ?? (shard.problem != nil)
+    }
   }
 
   /// Shards out of service because they are not the ones that were in use.

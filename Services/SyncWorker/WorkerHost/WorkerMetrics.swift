@@ -13,6 +13,7 @@ enum WorkerMetrics {
     ("commits_total", "Commits of the shard's writer."),
     ("bodies_total", "Committed writes, in groups."),
     ("bodies_refused_total", "Writes that failed alone, such as conflicts of a whole batch."),
+    ("unexpected_lookups_total", "Look-ups of writes that cost a round trip to PostgreSQL each."),
     ("groups_failed_total", "Commits that failed with all writes of their group."),
     ("records_written_total", "Records and tombstones written."),
     ("record_bytes_written_total", "Bytes of record values written."),

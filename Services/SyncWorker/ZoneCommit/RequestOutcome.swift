@@ -68,6 +68,9 @@ package struct IdempotencyKey: Sendable {
     fingerprint = Array(SHA256.hash(body).prefix(Self.fingerprintByteCount))
   }
 
+  /// The row that `outcome(in:)` looks up.
+  package var lookup: ExpectedLookup { .outcome(text) }
+
   /// A name for the record that the operation at `index` makes: the same in every repetition of the request.
   package func recordName(at index: Int) -> String {
     DigestSource(digest: SHA256.hash(Array(text.utf8) + fingerprint + Array(String(index).utf8))).uuid()

@@ -11,6 +11,8 @@ protocol ShardTenure: AnyObject {
   /// - Throws: an error that means that nothing of the group is stored. A failed commit must be rolled back.
   func commit() throws
   func rollback() throws
+  /// The most bodies of a group whose look-ups are fetched together; 1 when none are.
+  var fetchedBodyLimit: Int { get }
   /// Does the engine's own work between two groups, if some is due.
   func rest()
   /// Ends the hold and closes the connection.

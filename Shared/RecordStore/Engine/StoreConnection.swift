@@ -8,10 +8,12 @@ enum StoreConnection {
   case postgreSQL(Session)
 
   /// A statement of the connection. It must not outlive `close`.
-  func statement(_ query: some Query) throws -> StoreStatement {
+  /// - Parameter fetched: the answers that were fetched for a writer's bodies.
+  func statement(_ query: some Query, _ fetched: FetchedRows?) throws -> StoreStatement {
     switch self {
     case .sqlite(let connection): .sqlite(try connection.statement(query))
-    case .postgreSQL(let session): .postgreSQL(ShardCommand(query.sql(.postgreSQL), session))
+    case .postgreSQL(let session):
+      .postgreSQL(ShardCommand(query.sql(.postgreSQL), session, fetched, tellsItsRow: query.tellsItsRow))
     }
   }
 

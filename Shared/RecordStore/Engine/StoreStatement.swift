@@ -155,6 +155,28 @@ enum StoreStatement {
     }
   }
 
+  // MARK: Fetching, for engines across a network
+
+  /// Sends a look-up ahead of the bodies that need it.
+  func fetch() throws {
+    if case .postgreSQL(let command) = self { try command.fetch() }
+  }
+
+  /// True when the look-up costs no round trip.
+  var isFetched: Bool {
+    switch self {
+    case .sqlite: true
+    case .postgreSQL(let command): command.isFetched
+    }
+  }
+
+  /// Forgets the fetched answer of this look-up, because its row is written.
+  func forgetFetched() {
+    if case .postgreSQL(let command) = self { command.forgetFetched() }
+  }
+
+  // MARK: All rows
+
   /// Calls `body` for each row. Resets the statement afterwards, also when `body` throws.
   func forEach(_ body: (StoreStatement) throws -> Void) throws {
     defer { reset() }

@@ -167,11 +167,14 @@ final class PostgreSQLTenure: ShardTenure {
   var isAwaited: () -> Bool = { true }
 
   var connection: StoreConnection { .postgreSQL(session) }
+  var fetchedBodyLimit: Int { 64 }
 
   func begin(_ transaction: SQLiteTransaction) throws {
-    let earlier = session
     try begin()
-    if earlier !== session { transaction.session.reconnect(connection) }
+    // The session may have been replaced by this call, by one that failed, or by a question about an outcome.
+    if case .postgreSQL(let known) = transaction.session.connection, known !== session {
+      transaction.session.reconnect(connection)
+    }
   }
 
   /// Asks until the outcome is known, because no further group can begin before.

@@ -16,6 +16,11 @@ extension SQL {
 final class ShardCommand {
   private let command: Command
   private let session: Session
+  private let table: StatementTable
+  /// Of a writer; nil for reads.
+  private let fetched: FetchedRows?
+  /// True for a write whose caller forgets the fetched answer about its row.
+  private let tellsItsRow: Bool
   private var values: [Value]
   private var rows: Rows?
   private var place = -1
@@ -25,8 +30,13 @@ final class ShardCommand {
   /// The most rows in memory, which a cursor hands out; nil for a statement that limits its rows.
   private let batchCount: Int?
 
-  init(_ sql: SQL, _ session: Session, batchCount: Int? = nil) {
+  init(
+    _ sql: SQL, _ session: Session, _ fetched: FetchedRows? = nil, tellsItsRow: Bool = false, batchCount: Int? = nil
+  ) {
     command = sql.command
+    table = StatementTable(command.text)
+    self.fetched = fetched
+    self.tellsItsRow = tellsItsRow
     self.session = session
     self.batchCount = batchCount
     values = Array(repeating: .integer(nil), count: Self.parameterCount(command.text))
@@ -44,12 +54,51 @@ final class ShardCommand {
 
   // MARK: Running
 
-  func queue() throws(PostgreSQLError) { try session.queue(command, values) }
+  func queue() throws(PostgreSQLError) {
+    forgetStale()
+    try session.queue(command, values)
+  }
 
-  func runCounting() throws(PostgreSQLError) -> Int { try session.rows(command, values).changedCount }
+  func runCounting() throws(PostgreSQLError) -> Int {
+    forgetStale()
+    return try session.rows(command, values).changedCount
+  }
+
+  // MARK: Fetching
+
+  private var lookup: FetchedRows.Lookup { FetchedRows.Lookup(command: command.name, values: values) }
+
+  /// Sends a look-up ahead of the bodies that need it.
+  func fetch() throws(PostgreSQLError) {
+    guard let fetched, case .read(let table) = table else { return }
+    fetched.queue(lookup, in: table, at: try session.queue(command, values))
+  }
+
+  /// True when the answer is at hand.
+  var isFetched: Bool { fetchedRows != nil }
+
+  private var fetchedRows: Rows? {
+    guard let fetched, case .read(let table) = table else { return nil }
+    return fetched.answer(to: lookup, in: table)
+  }
+
+  /// Forgets the answer of this look-up, because its row is written.
+  func forgetFetched() {
+    if let fetched, case .read(let table) = table { fetched.forget(lookup, in: table) }
+  }
+
+  private func forgetStale() {
+    guard let fetched, !tellsItsRow else { return }
+    switch table {
+    case .read: break
+    case .written(let table): fetched.forget(table: table)
+    case .unknown: fetched.removeAll()
+    }
+  }
 
   /// - Returns: false when a unique value is taken; nothing is written then.
   func runUnlessTaken() throws(PostgreSQLError) -> Bool {
+    forgetStale()
     try session.openSavepoint()
     do throws(PostgreSQLError) {
       try session.queue(command, values)
@@ -79,6 +128,9 @@ final class ShardCommand {
   }
 
   private func begin() throws(PostgreSQLError) -> Rows {
+    if let rows = fetchedRows { return rows }
+    forgetStale()
+    fetched?.noteMiss()
     if batchCount == nil { return try session.rows(command, values) }
     try session.queue(Command("open \(command.name)", "DECLARE \(cursor) NO SCROLL CURSOR FOR \(command.text)"), values)
     return try fetch()

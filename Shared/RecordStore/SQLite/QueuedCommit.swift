@@ -15,6 +15,8 @@ protocol QueuedBody: Sendable {
   var party: String { get }
   /// True when the body needs a commit of its own.
   var runsAlone: Bool { get }
+  /// The rows that the body is going to look up.
+  var lookups: [ExpectedLookup] { get }
 }
 
 final class QueuedCommit<Value: Sendable>: CommitOutcome, QueuedBody {
@@ -25,16 +27,21 @@ final class QueuedCommit<Value: Sendable>: CommitOutcome, QueuedBody {
   private let repetitionCount = Atomic(0)
   let party: String
   let runsAlone: Bool
+  private let expected: @Sendable () -> [ExpectedLookup]
 
   init(
     in core: ShardCore, of party: String, runsAlone: Bool,
+    expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
     _ body: @escaping @Sendable (SQLiteTransaction) throws -> Value
   ) {
     self.core = core
     self.party = party
     self.runsAlone = runsAlone
+    expected = lookups
     self.body = body
   }
+
+  var lookups: [ExpectedLookup] { expected() }
 
   func run(in transaction: SQLiteTransaction) -> (any Error)? {
     do {

@@ -5,10 +5,14 @@ import SQLite
 
 extension SQLiteSnapshot {
   func keptTransactionNumber(of transactionID: String, in mirror: Int64) throws -> Int64? {
+    try boundTransaction(transactionID, of: mirror).first { HistoryRowID.number($0.int64(0)) }
+  }
+
+  func boundTransaction(_ transactionID: String, of mirror: Int64) throws -> StoreStatement {
     let select = try statement(HistoryQuery.numberByID)
     try select.bind(1, mirror)
     try select.bind(2, recordName: transactionID)
-    return try select.first { HistoryRowID.number($0.int64(0)) }
+    return select
   }
 
   func settledTransaction(withID transactionID: String, of mirror: Int64) throws -> SettledTransaction? {

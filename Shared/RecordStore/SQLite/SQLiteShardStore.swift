@@ -27,19 +27,21 @@ public final class SQLiteShardStore: ShardStore {
   public var epoch: Int64 { core.epoch }
   public var isEpochStored: Bool { core.isRaised.load(ordering: .sequentiallyConsistent) }
 
-  public func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value)
-    -> PendingCommit<Value>
-  {
-    enqueue(of: "", body)
+  public func enqueue<Value: Sendable>(
+    expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
+    _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
+  ) -> PendingCommit<Value> {
+    enqueue(of: "", expecting: lookups, body)
   }
 
   public func turns(of party: String) -> any ShardStore { party.isEmpty ? self : ShardTurns(base: self, party: party) }
 
   /// - Parameter runsAlone: whether the body needs a commit of its own.
   func enqueue<Value: Sendable>(
-    of party: String, runsAlone: Bool = false, _ body: @escaping @Sendable (SQLiteTransaction) throws -> Value
+    of party: String, runsAlone: Bool = false, expecting lookups: @escaping @Sendable () -> [ExpectedLookup] = { [] },
+    _ body: @escaping @Sendable (SQLiteTransaction) throws -> Value
   ) -> PendingCommit<Value> {
-    let commit = QueuedCommit(in: core, of: party, runsAlone: runsAlone, body)
+    let commit = QueuedCommit(in: core, of: party, runsAlone: runsAlone, expecting: lookups, body)
     core.push(commit)
     return commit
   }
@@ -158,6 +160,7 @@ public final class SQLiteShardStore: ShardStore {
   }
 
   public var failure: StoreError? { core.failure }
+  public var outage: StoreError? { core.outage }
   public var failures: AsyncStream<StoreError> { core.failures }
 }
 
@@ -170,6 +173,7 @@ private struct SnapshotRead<Value: Sendable>: QueuedRead {
   func run(in snapshot: SQLiteSnapshot, isCutShort: () -> Bool) -> Bool {
     let result = Result { try body(snapshot) }
     if isCutShort() { return false }
+    core.noteReach()
     continuation.resume(with: result.mapError(told))
     return true
   }

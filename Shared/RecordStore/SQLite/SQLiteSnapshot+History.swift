@@ -76,6 +76,9 @@ extension SQLiteSnapshot {
 
   func transactions(of mirror: Int64, after number: Int64, limit: Int, byteLimit: Int) throws -> [StoredTransaction] {
     guard limit > 0, (1...HistoryRowID.lastMirror).contains(mirror) else { return [] }
+    if let rows = session.fetched?.transactions(of: mirror, after: number, limit: limit, byteLimit: byteLimit) {
+      return rows
+    }
     let statement = try statement(HistoryQuery.after)
     try statement.bind(1, HistoryRowID.of(mirror, number))
     try statement.bind(2, HistoryRowID.of(mirror, HistoryRowID.lastNumber))
@@ -138,9 +141,13 @@ extension SQLiteSnapshot {
   }
 
   func outcome(of idempotencyKey: String) throws -> [UInt8]? {
+    try boundOutcome(idempotencyKey).first { $0.blob(0) }
+  }
+
+  func boundOutcome(_ idempotencyKey: String) throws -> StoreStatement {
     let statement = try statement(OutcomeQuery.byKey)
     try statement.bind(1, recordName: idempotencyKey)
-    return try statement.first { $0.blob(0) }
+    return statement
   }
 }
 

@@ -11,15 +11,18 @@ final class ShardSession {
   let shard: Int
   private(set) var connection: StoreConnection
   let keys: KeyRing
+  /// The rows that bodies have announced; nil for reads, and for engines that fetch nothing.
+  let fetched: FetchedRows?
   private var prepared: [StoreStatement?] = Array(
     repeating: nil, count: QuerySubject.allCases.count * QuerySubject.statementLimit)
   /// The texts by number. Numbers are small and dense.
   private(set) var symbolTexts: [Int64: String] = [:]
 
-  init(shard: Int, connection: StoreConnection, keys: KeyRing) {
+  init(shard: Int, connection: StoreConnection, keys: KeyRing, fetched: FetchedRows? = nil) {
     self.shard = shard
     self.connection = connection
     self.keys = keys
+    self.fetched = fetched
   }
 
   /// Goes on with another connection after the earlier one was lost.
@@ -61,7 +64,7 @@ final class ShardSession {
   func statement(_ query: some Query) throws -> StoreStatement {
     if case .postgreSQL = connection, ownWatch.mustEnd() { throw StoreError.tooSlow(shard: shard) }
     if let statement = prepared[query.place] { return statement }
-    let statement = try connection.statement(query)
+    let statement = try connection.statement(query, fetched)
     prepared[query.place] = statement
     return statement
   }
@@ -113,11 +116,15 @@ class SQLiteSnapshot: ShardSnapshot {
   // MARK: Databases
 
   func database(_ id: DatabaseID) throws -> StoredDatabase? {
+    try boundDatabase(id).first(database)
+  }
+
+  final func boundDatabase(_ id: DatabaseID) throws -> StoreStatement {
     let statement = try statement(DatabaseQuery.byID)
     try statement.bind(1, id.container.rawValue)
     try statement.bind(2, id.environment.rawValue)
     try statement.bind(3, id.owner)
-    return try statement.first(database)
+    return statement
   }
 
   func database(key: Int64) throws -> StoredDatabase? {
@@ -160,10 +167,14 @@ class SQLiteSnapshot: ShardSnapshot {
   func zone(key: Int64) throws -> StoredZone? { try zoneRow(key: key)?.zone }
 
   func zoneRow(named zoneName: String, in database: Int64) throws -> ZoneRow? {
+    try boundZone(zoneName, in: database).first(Self.zoneRow)
+  }
+
+  final func boundZone(_ zoneName: String, in database: Int64) throws -> StoreStatement {
     let statement = try statement(ZoneQuery.byName)
     try statement.bind(1, database)
     try statement.bind(2, zoneName)
-    return try statement.first(Self.zoneRow)
+    return statement
   }
 
   func zoneRow(key: Int64) throws -> ZoneRow? {
@@ -216,10 +227,14 @@ class SQLiteSnapshot: ShardSnapshot {
 
   func record(named recordName: String, in zone: Int64) throws -> StoredRecord? {
     if try isDoomed(zone) { return nil }
+    return try boundRecord(recordName, in: zone).first { try record($0, named: recordName, zone: zone) }
+  }
+
+  final func boundRecord(_ recordName: String, in zone: Int64) throws -> StoreStatement {
     let statement = try statement(StoredRecordQuery.byName)
     try statement.bind(1, zone)
     try statement.bind(2, recordName: recordName)
-    return try statement.first { try record($0, named: recordName, zone: zone) }
+    return statement
   }
 
   // MARK: Assets

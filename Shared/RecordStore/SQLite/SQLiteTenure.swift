@@ -15,6 +15,7 @@ final class SQLiteTenure: ShardTenure {
   }
 
   var connection: StoreConnection { .sqlite(file) }
+  var fetchedBodyLimit: Int { 1 }
 
   func begin(_ transaction: SQLiteTransaction) throws {
     try file.beginImmediateTransaction()

@@ -88,6 +88,11 @@ extension SQLiteTransaction: ShardTransaction {
       guard try settledTransaction(withID: transaction.transactionID, of: mirror) == nil else {
         throw ContradictingWrite("a transaction of mirror \(mirror) has this id")
       }
+      // A write that can't fail need not be waited for.
+      let isKnownFree =
+        try session.queuesWrites && keptTransactionNumber(of: transaction.transactionID, in: mirror) == nil
+      try forgetFetchedTransaction(transaction.transactionID, of: mirror)
+      let given = transaction
       let transaction = transaction.isEncrypted ? try sealed(transaction) : transaction
       let insert = try writing(HistoryQuery.append)
       try insert.bind(1, HistoryRowID.of(mirror, transaction.number))
@@ -97,9 +102,10 @@ extension SQLiteTransaction: ShardTransaction {
       try insert.bind(5, recordName: transaction.transactionID)
       try insert.bind(6, transaction.author)
       try insert.bind(7, transaction.payload)
-      guard try insert.runUnlessTaken() else {
+      guard try insert.runUnlessTaken(isKnownFree: isKnownFree) else {
         throw ContradictingWrite("a transaction of mirror \(mirror) has this id")
       }
+      session.fetched?.note(given.isEncrypted ? nil : given, appendedTo: mirror)
       try noteTime(of: mirror, through: transaction.number)
       row.lastTransactionNumber = transaction.number
       setMirror(row)
@@ -196,6 +202,7 @@ extension SQLiteTransaction: ShardTransaction {
       guard try outcome(of: idempotencyKey) == nil else {
         throw ContradictingWrite("this idempotency key has an outcome")
       }
+      try forgetFetchedOutcome(idempotencyKey)
       let insert = try writing(OutcomeQuery.insert)
       try insert.bind(2, recordName: idempotencyKey)
       try insert.bind(3, payload)

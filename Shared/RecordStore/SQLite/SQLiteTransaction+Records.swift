@@ -7,9 +7,7 @@ import SQLite
 extension SQLiteTransaction {
   func recordNotingSeen(named recordName: String, in zone: Int64) throws -> StoredRecord? {
     if try isDoomed(zone) { return nil }
-    let select = try statement(StoredRecordQuery.byName)
-    try select.bind(1, zone)
-    try select.bind(2, recordName: recordName)
+    let select = try boundRecord(recordName, in: zone)
     let name = WriterCache.Name(parent: zone, name: recordName)
     let stored = try select.first { row in
       let stored = try record(row, named: recordName, zone: zone)
@@ -135,6 +133,7 @@ extension SQLiteTransaction {
     try statement.bind(index + 6, sum)
     try statement.bind(index + 7, references.isEmpty ? nil : references)
     try statement.bind(index + 8, data)
+    try forgetFetchedRecord(record.recordName, in: zone)
     let rowID: Int64?
     if let earlier {
       rowID = try statement.runUnlessTaken(isKnownFree: isFresh) ? earlier.rowID : nil

@@ -204,6 +204,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     redirectedDatabases = redirectedDatabasesBeforeBody
     fillingDatabases = fillingDatabasesBeforeBody
     seen.removeAll(keepingCapacity: true)
+    session.fetched?.forgetAppended()
     guard bodyHasWritten else { return false }
     session.forgetSymbols()
     guard hasSavepoint else {

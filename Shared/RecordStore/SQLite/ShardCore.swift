@@ -7,6 +7,7 @@ import Synchronization
 final class ShardCore: Sendable {
   private struct State {
     var failure: StoreError?
+    var outage: StoreError?
     var isFinished = false
     var closers: [CheckedContinuation<Void, Never>] = []
     /// Calls to the store of assets under way, and those among them that must end before the shard is given up.
@@ -51,6 +52,25 @@ final class ShardCore: Sendable {
 
   /// The reason why the shard accepts no more writes; nil while it does.
   var failure: StoreError? { state.withLock { $0.failure } }
+
+  /// The reason why the last write or read could not reach the shard's storage.
+  var outage: StoreError? { state.withLock { $0.outage } }
+
+  private let isCutOff = Atomic(false)
+
+  /// Notes the error of a write or a read.
+  func note(_ error: StoreError) {
+    guard case .unreachable = error else { return }
+    state.withLock { $0.outage = error }
+    isCutOff.store(true, ordering: .relaxed)
+  }
+
+  /// Notes that the storage was reached.
+  func noteReach() {
+    guard isCutOff.load(ordering: .relaxed) else { return }
+    isCutOff.store(false, ordering: .relaxed)
+    state.withLock { $0.outage = nil }
+  }
 
   func fail(_ failure: StoreError) {
     let isFirst = state.withLock { state in
@@ -137,6 +157,7 @@ final class ShardCore: Sendable {
   func readFailed(_ error: any EngineError) -> StoreError {
     let failure = error.storeError(shard: shard)
     if error.showsDamage { fail(failure) }
+    note(failure)
     return failure
   }
 

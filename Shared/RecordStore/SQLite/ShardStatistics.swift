@@ -8,6 +8,8 @@ struct ShardStatistics: Sendable {
   var bodies = 0
   var refusedBodies = 0
   var failedGroups = 0
+  /// Look-ups of bodies that an engine across a network had to make one by one, because nobody had announced them.
+  var unexpectedLookups = 0
   var records = 0
   var recordBytes = 0
   var largestGroup = 0
@@ -63,6 +65,7 @@ struct ShardStatistics: Sendable {
     [
       ("commits_total", Double(commits)), ("bodies_total", Double(bodies)),
       ("bodies_refused_total", Double(refusedBodies)),
+      ("unexpected_lookups_total", Double(unexpectedLookups)),
       ("groups_failed_total", Double(failedGroups)), ("records_written_total", Double(records)),
       ("record_bytes_written_total", Double(recordBytes)),
       ("group_bodies_max", Double(largestGroup)), ("body_seconds_total", bodySeconds),

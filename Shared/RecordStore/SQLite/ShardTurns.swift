@@ -12,10 +12,11 @@ struct ShardTurns: ShardStore {
 
   func turns(of party: String) -> any ShardStore { base.turns(of: party) }
 
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
-    Value
-  > {
-    base.enqueue(of: party, body)
+  func enqueue<Value: Sendable>(
+    expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
+    _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
+  ) -> PendingCommit<Value> {
+    base.enqueue(of: party, expecting: lookups, body)
   }
 
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
@@ -38,6 +39,7 @@ struct ShardTurns: ShardStore {
   var statistics: [StoreStatistic] { base.statistics }
   var distributions: [StoreDistribution] { base.distributions }
   var failure: StoreError? { base.failure }
+  var outage: StoreError? { base.outage }
   var failures: AsyncStream<StoreError> { base.failures }
 
   func verify(readsAssets: Bool) async throws -> VerificationReport { try await base.verify(readsAssets: readsAssets) }

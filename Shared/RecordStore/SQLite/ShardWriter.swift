@@ -23,8 +23,10 @@ final class ShardWriter {
   private var heldGroupCount = 0
   private var nextHoldCount = 1
   private var slices = SlicePacing()
-  /// A body that was taken and needs a group of its own. It comes next.
-  private var setAside: (any QueuedBody)?
+  /// Bodies that were taken and come next: one that needs a group of its own, or those whose look-ups were fetched.
+  private var taken: [any QueuedBody] = []
+  /// The look-ups of the group's bodies that cost a round trip of their own.
+  private var unexpectedLookupCount = 0
 
   init(
     core: ShardCore, tenure: any ShardTenure, keys: KeyRing, assets: (any AssetStore)?, surroundings: StoreSurroundings
@@ -32,7 +34,9 @@ final class ShardWriter {
     self.core = core
     self.tenure = tenure
     transaction = SQLiteTransaction(
-      ShardSession(shard: core.shard, connection: tenure.connection, keys: keys),
+      ShardSession(
+        shard: core.shard, connection: tenure.connection, keys: keys,
+        fetched: tenure.fetchedBodyLimit > 1 ? FetchedRows() : nil),
       committedMirrors: core.committedMirrors, assets: assets, keepsPastStates: core.options.keepsPastStates,
       makeIncarnation: surroundings.makeIncarnation, now: surroundings.now)
     let report = surroundings.report
@@ -84,7 +88,7 @@ final class ShardWriter {
   }
 
   private func next() -> Next {
-    if let body = setAside.take() { return .body(body) }
+    if !taken.isEmpty { return .body(taken.removeFirst()) }
     if hasBackgroundWork, !core.queue.isClosed {
       if let patience = slices.patience(at: clock.now), let body = core.queue.take(atMost: 1, within: patience).first {
         return .body(body)
@@ -105,17 +109,18 @@ final class ShardWriter {
   private func commitGroup(_ first: any QueuedBody) {
     if let refusal = core.refusal { return first.settle(refusal) }
     // Bodies that arrive from here on belong to the next group, so this one ends however fast they come.
-    let limit = min(core.options.groupBodyLimit, 1 + core.queue.count)
+    let limit = min(core.options.groupBodyLimit, 1 + taken.count + core.queue.count)
     var ran: [any QueuedBody] = []
     var refusals: [(any Error)?] = []
     do {
       let start = clock.now
       try begin()
+      if tenure.fetchedBodyLimit > 1 { try take(behind: first) }
       var next: (any QueuedBody)? = first
       while let body = next {
         ran.append(body)
         refusals.append(try run(body))
-        next = body.runsAlone || ran.count >= limit ? nil : another()
+        next = body.runsAlone || ran.count >= limit ? nil : try another()
       }
       try transaction.groupEnds()
       let middle = clock.now
@@ -129,23 +134,33 @@ final class ShardWriter {
     } catch {
       let failure = abandonGroup(error)
       // If no group can begin, all waiting bodies get the error, so that they need not fail one by one.
-      if ran.isEmpty { ran = [first] + core.queue.takeWaiting(atMost: limit - 1) }
+      if ran.isEmpty {
+        ran = [first] + taken + core.queue.takeWaiting(atMost: max(limit - 1 - taken.count, 0))
+        taken = []
+      }
       for body in ran { body.settle(failure) }
     }
   }
 
   /// The next body of the group; nil when the group is large enough, no body waits, or the next one needs its own
   /// group.
-  private func another() -> (any QueuedBody)? {
+  private func another() throws -> (any QueuedBody)? {
     if transaction.recordCount >= core.options.groupRecordLimit || transaction.byteCount >= core.options.groupByteLimit
     {
       return nil
     }
-    guard let body = core.queue.takeWaiting(atMost: 1).first else { return nil }
+    if taken.isEmpty { try take() }
     // A body that removes files must not share a transaction that another body can still undo.
-    if !body.runsAlone { return body }
-    setAside = body
-    return nil
+    guard let body = taken.first, !body.runsAlone else { return nil }
+    taken.removeFirst()
+    return body
+  }
+
+  /// Takes the bodies that come next, and fetches what they are going to look up.
+  /// - Parameter first: a body that was taken before them.
+  private func take(behind first: (any QueuedBody)? = nil) throws {
+    taken += core.queue.takeWaiting(atMost: max(tenure.fetchedBodyLimit - taken.count, 0))
+    if tenure.fetchedBodyLimit > 1 { try transaction.fetch(([first].compactMap(\.self) + taken).flatMap(\.lookups)) }
   }
 
   private func begin() throws {
@@ -160,7 +175,9 @@ final class ShardWriter {
   private func commit() throws {
     try tenure.commit()
     transaction.groupCommitted()
+    transaction.session.fetched?.removeAll()
     core.isRaised.store(true, ordering: .sequentiallyConsistent)
+    core.noteReach()
   }
 
   /// Runs one body, and undoes it alone when it throws.
@@ -168,7 +185,9 @@ final class ShardWriter {
   /// - Throws: an error that fails the whole group.
   private func run(_ body: any QueuedBody) throws -> (any Error)? {
     transaction.bodyBegins()
+    let missCount = transaction.session.fetched?.missCount
     let thrown = body.run(in: transaction)
+    if let missCount { unexpectedLookupCount += (transaction.session.fetched?.missCount ?? 0) - missCount }
     let failure = transaction.bodyFailure ?? thrown ?? transaction.preparation
     if let error = failure as? any EngineError, error.spoilsTransaction { throw error }
     // SQLite rolls back by itself when it cannot write, and the writes of earlier bodies are lost as well.
@@ -187,6 +206,7 @@ final class ShardWriter {
   /// - Returns: the error for its bodies.
   private func abandonGroup(_ error: any Error) -> StoreError {
     mustReload = true
+    transaction.session.fetched?.removeAll()
     var isFinal = false
     let failure: StoreError
     switch error {
@@ -209,6 +229,7 @@ final class ShardWriter {
       isFinal = true
     }
     if isFinal { core.fail(failure) }
+    core.note(failure)
     core.statistics.update { $0.failedGroups += 1 }
     return failure
   }
@@ -218,6 +239,7 @@ final class ShardWriter {
     _ bodies: Int, refused: Int, start: ContinuousClock.Instant, middle: ContinuousClock.Instant,
     end: ContinuousClock.Instant, synced: Double
   ) {
+    defer { unexpectedLookupCount = 0 }
     core.statistics.update { statistics in
       statistics.commitBodies.note(Double(bodies))
       statistics.commitDurations.note(start.duration(to: end).seconds)
@@ -225,6 +247,7 @@ final class ShardWriter {
       statistics.commits += 1
       statistics.bodies += bodies
       statistics.refusedBodies += refused
+      statistics.unexpectedLookups += unexpectedLookupCount
       statistics.records += transaction.recordCount
       statistics.forgottenTransactions += transaction.forgottenTransactionCount
       statistics.recordBytes += transaction.byteCount

@@ -192,7 +192,7 @@ struct Script: Sendable {
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       try transaction.append(
         HistoryConformanceTests.transaction(
-          row.lastTransactionNumber + 1, id: id % 2 == 0 ? Sample.uuid(id) : "id \(id)", payload: [UInt8(id)]),
+          row.lastTransactionNumber + 1, id: transactionID(id), payload: [UInt8(id)]),
         to: row.key)
       return "\(try transaction.mirrorsAwaitingExport(afterKey: 0, limit: 99))"
     case .exported(let owner, let mirror):
@@ -246,8 +246,8 @@ struct Script: Sendable {
       try transaction.dropIndex(known.key)
       return "\(try transaction.indexes(in: database.key).map(\.key))"
     case .outcome(let key, let at):
-      if let payload = try transaction.outcome(of: names[key % names.count] + "\(key)") { return "\(payload)" }
-      try transaction.putOutcome([UInt8(key)], of: names[key % names.count] + "\(key)", at: at)
+      if let payload = try transaction.outcome(of: idempotencyKey(key)) { return "\(payload)" }
+      try transaction.putOutcome([UInt8(key)], of: idempotencyKey(key), at: at)
       return "stored"
     // Without the number: rows of deleted zones wait for their sweep in one store only.
     case .forgetPast(let before):

@@ -69,9 +69,10 @@ private final class InMemoryShardStore: ShardStore {
     self.epoch = epoch
   }
 
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
-    Value
-  > {
+  func enqueue<Value: Sendable>(
+    expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
+    _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
+  ) -> PendingCommit<Value> {
     guard !isClosed.load(ordering: .acquiring) else {
       return SettledCommit<Value>(result: .failure(StoreError.closed(shard: shard)))
     }

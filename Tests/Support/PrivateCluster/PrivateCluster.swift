@@ -30,17 +30,22 @@ public final class PrivateCluster: Sendable {
   }
 
   /// Makes the cluster and starts it.
-  public init() throws {
+  /// - Parameter primary: the cluster that this one follows until `promote`; nil: a cluster of its own. It confirms the
+  ///   commits of sessions of `primary` with `synchronous_commit=on`, and waits for no standby itself.
+  public init(following primary: PrivateCluster? = nil) throws {
     let (descriptor, port) = try CuttingProxy.listen()
     close(descriptor)
     self.port = port
     folder = FileManager.default.temporaryDirectory.path + "/aquifer-cluster-\(port)-\(getpid())"
-    shell = Mutex(try Shell(arguments: [folder, "\(port)"]))
+    shell = Mutex(try Shell(arguments: [folder, "\(port)", primary?.address ?? ""]))
     try start()
   }
 
   /// Starts the server, and waits until it accepts sessions.
   public func start() throws { try shell.withLock { try $0.ask("start") } }
+
+  /// Makes a standby a primary, and waits until it accepts writes.
+  public func promote() throws { try shell.withLock { try $0.ask("promote") } }
 
   /// Kills all processes of the server, as the loss of its machine does.
   public func kill() throws { try shell.withLock { try $0.ask("kill") } }
@@ -51,10 +56,10 @@ private struct Shell: Sendable {
   /// The shell's standard input and output.
   private let socket: FileHandle
 
-  /// Arguments: the folder and the port. PostgreSQL refuses to run as root.
+  /// Arguments: the folder, the port, and the primary's address. PostgreSQL refuses to run as root.
   private static let script = """
     trap '' INT TERM HUP
-    folder=$1 port=$2 as=
+    folder=$1 port=$2 primary=$3 as=
     PATH=$(pg_config --bindir):$PATH
     mkdir -m 755 "$folder"
     if [ "$(id -u)" = 0 ]; then
@@ -66,7 +71,14 @@ private struct Shell: Sendable {
     options="$options -c max_connections=800"
     # Tests that wait for a standby say so themselves.
     options="$options -c synchronous_standby_names=absent -c synchronous_commit=local -c deadlock_timeout=50ms"
+    [ -z "$primary" ] || options="$options -c synchronous_standby_names= -c synchronous_commit=on"
+    follow() {
+      $as pg_basebackup -d "$primary" -X stream -c fast -D "$folder/data" &&
+        echo "primary_conninfo = '$primary application_name=absent'" >>"$folder/data/postgresql.auto.conf" &&
+        $as touch "$folder/data/standby.signal"
+    }
     make() {
+      [ -z "$primary" ] || { follow; return; }
       $as initdb --no-sync -A trust -U aquifer -E UTF8 --locale=C -D "$folder/data" &&
         $as openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \\
           -addext subjectAltName=IP:127.0.0.1 -keyout "$folder/data/server.key" -out "$folder/data/server.crt"
@@ -76,6 +88,7 @@ private struct Shell: Sendable {
     while read -r word; do
       case $word in
         start) { [ -d data ] || make; } >>setup 2>&1 && start >>setup 2>&1 ;;
+        promote) $as pg_ctl -D data -w promote >>setup 2>&1 ;;
         kill)
           processes=$(head -1 data/postmaster.pid)
           kill -STOP "$processes"

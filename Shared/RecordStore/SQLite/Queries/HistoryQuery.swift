@@ -40,4 +40,6 @@ enum HistoryQuery: Int, Query {
     case .deleteConsumers: "DELETE FROM consumer WHERE mirror = ?1"
     }
   }
+
+  var tellsItsRow: Bool { self == .append }
 }

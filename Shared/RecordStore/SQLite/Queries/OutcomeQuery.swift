@@ -16,4 +16,6 @@ enum OutcomeQuery: Int, Query {
     case .forget: "DELETE FROM outcome WHERE id <= ?1"
     }
   }
+
+  var tellsItsRow: Bool { self == .insert }
 }

@@ -16,9 +16,14 @@ protocol Query: RawRepresentable<Int>, CaseIterable, Sendable {
   static var subject: QuerySubject { get }
   /// SQL with numbered parameters (`?1`). One text for both engines, except where their dialects part.
   func text(_ dialect: Dialect) -> String
+  /// True for a write to a row that look-ups are fetched of, if its caller forgets the fetched answer about that row.
+  /// Other writes make all answers about their table stale (`FetchedRows`).
+  var tellsItsRow: Bool { get }
 }
 
 extension Query {
+  var tellsItsRow: Bool { false }
+
   /// The statement's index in a connection's list of prepared statements.
   var place: Int { Self.subject.rawValue * QuerySubject.statementLimit + rawValue }
 

@@ -51,6 +51,8 @@ enum StoredRecordQuery: Int, Query {
     }
   }
 
+  var tellsItsRow: Bool { [.insert, .update, .updateWithType].contains(self) }
+
   /// The keys that `nextKeys` gives out at a time: the one in its row and those behind it.
   static let keyCount: Int64 = 1000
 

@@ -1,0 +1,14 @@
+// The rows that a body is going to look up, which an engine can fetch for many bodies at once.
+
+public import Records
+
+/// A row that a body is going to look up. An engine that reaches its rows across a network fetches those of all waiting
+/// bodies together, before the bodies run. What a body sees is the same without it.
+public enum ExpectedLookup: Hashable, Sendable {
+  /// A record by its name.
+  case record(String, zone: String, database: DatabaseID)
+  /// The answer to an earlier request, by its idempotency key.
+  case outcome(String)
+  /// The number of a transaction in the history of a store.
+  case transaction(String, mirror: Int64)
+}

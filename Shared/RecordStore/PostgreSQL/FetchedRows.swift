@@ -1,0 +1,94 @@
+// The rows that bodies have announced, fetched together before the bodies run.
+
+import PostgreSQL
+
+/// The answers to announced look-ups. An answer is good until a write to its table; the writes that announce their row
+/// (`Query.tellsItsRow`) forget that one only. The thread of a writer owns it.
+final class FetchedRows {
+  struct Lookup: Hashable {
+    let command: String
+    let values: [Value]
+  }
+
+  /// By table.
+  private var answers: [Substring: [Lookup: Rows]] = [:]
+  /// The look-ups on their way, and the place of each answer in the stretch of commands.
+  private var queued: [(table: Substring, lookup: Lookup, place: Int)] = []
+  /// The transactions that the group has appended without a gap, by mirror: an export behind a save reads them.
+  private var appended: [Int64: [StoredTransaction]] = [:]
+  /// The look-ups that nobody had announced.
+  private(set) var missCount = 0
+
+  /// - Returns: nil for a look-up that was not fetched, or whose answer may be stale.
+  func answer(to lookup: Lookup, in table: Substring) -> Rows? { answers[table]?[lookup] }
+
+  func noteMiss() { missCount += 1 }
+
+  func queue(_ lookup: Lookup, in table: Substring, at place: Int) { queued.append((table, lookup, place)) }
+
+  /// Waits for the answers on their way: one round trip, none when nothing was queued.
+  func finish(_ session: Session) throws(PostgreSQLError) {
+    if queued.isEmpty { return }
+    defer { queued.removeAll(keepingCapacity: true) }
+    let rows = try session.finish()
+    for (table, lookup, place) in queued { answers[table, default: [:]][lookup] = rows[place] }
+  }
+
+  /// Forgets one answer, because its row is written.
+  func forget(_ lookup: Lookup, in table: Substring) { answers[table]?[lookup] = nil }
+
+  /// Forgets the answers of a table.
+  func forget(table: Substring) {
+    answers[table] = nil
+    if table == "history" { appended = [:] }
+  }
+
+  // MARK: Appended transactions
+
+  /// Notes a transaction that was appended; nil: one that is read in another form than it was given in.
+  func note(_ transaction: StoredTransaction?, appendedTo mirror: Int64) {
+    if let transaction { appended[mirror, default: []].append(transaction) } else { appended[mirror] = nil }
+  }
+
+  /// - Returns: the transactions behind `number`, as the table has them; nil when the group has not appended all.
+  func transactions(of mirror: Int64, after number: Int64, limit: Int, byteLimit: Int) -> [StoredTransaction]? {
+    guard let rows = appended[mirror], let first = rows.first, first.number <= number + 1 else { return nil }
+    var byteCount = 0
+    let behind = rows.drop { $0.number <= number }.prefix(limit)
+    return Array(
+      behind.prefix { row in
+        byteCount += row.payload.count
+        return row.number == behind.first?.number || byteCount <= byteLimit
+      })
+  }
+
+  /// Forgets what a body that is undone has appended.
+  func forgetAppended() { appended.removeAll(keepingCapacity: true) }
+
+  /// Forgets everything. Called when a group ends.
+  func removeAll() {
+    answers.removeAll(keepingCapacity: true)
+    forgetAppended()
+    queued.removeAll(keepingCapacity: true)
+  }
+}
+
+/// The table that a statement reads or writes.
+enum StatementTable {
+  case read(Substring)
+  case written(Substring)
+  /// A statement that writes in a way of its own.
+  case unknown
+
+  init(_ text: String) {
+    func word(after prefix: Substring) -> Substring { text.dropFirst(prefix.count).prefix { $0.isLetter || $0 == "_" } }
+    if text.hasPrefix("SELECT ") {
+      self = .read(
+        text.firstRange(of: " FROM ").map { text[$0.upperBound...].prefix { $0.isLetter || $0 == "_" } } ?? "")
+    } else if let prefix = (["INSERT INTO ", "UPDATE ", "DELETE FROM "] as [Substring]).first(where: text.hasPrefix) {
+      self = .written(word(after: prefix))
+    } else {
+      self = .unknown
+    }
+  }
+}

@@ -1,0 +1,131 @@
+import Records
+import Testing
+
+@testable import RecordStore
+
+/// Announced look-ups: fetched together where they cost a round trip, counted where nobody announced them.
+struct ExpectedLookupTests {
+  private static let id = Sample.database("ada")
+
+  /// Saves records and an outcome, as requests do.
+  private static func save(_ names: [String], _ key: String, in place: Place, _ transaction: any ShardTransaction)
+    throws
+  {
+    guard try transaction.outcome(of: key) == nil else { return }
+    for name in names { try transaction.save(Sample.note(name), in: place) }
+    try transaction.putOutcome([1], of: key, at: 1000)
+  }
+
+  private static func lookups(_ names: [String], _ key: String) -> [ExpectedLookup] {
+    [.outcome(key)] + names.map { .record($0, zone: "notes", database: id) }
+  }
+
+  @Test func `bodies that announce their look-ups cost none of their own, and others are counted`() async throws {
+    try await withShard(.postgreSQL) { shard in
+      let place = try await Place(in: shard)
+      // The first body learns symbols and gets keys for records.
+      try await shard.write { try Self.save(["first"], "r0", in: place, $0) }
+      let before = shard.statistic("unexpected_lookups_total")
+      let gate = await Gate(.postgreSQL, in: shard)
+      let pending = (1...100).map { number in
+        let names = ["\(number)", Sample.uuid(number)]
+        return shard.enqueue(expecting: { Self.lookups(names, "r\(number)") }) {
+          try Self.save(names, "r\(number)", in: place, $0)
+        }
+      }
+      try await gate.open()
+      for commit in pending { try await commit.value }
+      #expect(shard.statistic("unexpected_lookups_total") == before)
+      #expect(try await shard.read { try $0.counts().records } == 201)
+      try await shard.write { try Self.save(["last"], "r101", in: place, $0) }
+      #expect(shard.statistic("unexpected_lookups_total") == before + 3, "the outcome twice, and the record")
+    }
+  }
+
+  @Test func `transactions that are announced are appended without a look-up of their own`() async throws {
+    try await withShard(.postgreSQL) { shard in
+      let place = try await Place(in: shard)
+      let mirror = try await shard.write {
+        try $0.makeMirror(
+          "store", in: place.database, userRecordName: "ada", scope: .private, modelHash: "", configuration: nil,
+          deviceName: nil, createdAt: 0
+        ).key
+      }
+      let before = shard.statistic("unexpected_lookups_total")
+      for number in 1...3 {
+        let id = Sample.uuid(number)
+        try await shard.enqueue(expecting: { [.transaction(id, mirror: mirror)] }) { transaction in
+          #expect(try transaction.transactionNumber(of: id, in: mirror) == nil)
+          try transaction.append(
+            HistoryConformanceTests.transaction(Int64(number), id: id, payload: [1]), to: mirror)
+          #expect(try transaction.transactionNumber(of: id, in: mirror) == Int64(number), "it sees its own write")
+        }.value
+      }
+      // Each body looked its own transaction up behind the write.
+      #expect(shard.statistic("unexpected_lookups_total") == before + 3)
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases)
+  func `a body sees what the bodies before it in the group wrote, though both announced it`(_ kind: StoreKind)
+    async throws
+  {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let gate = await Gate(kind, in: shard)
+      let lookups = { @Sendable in Self.lookups(["a"], "r") }
+      let first = shard.enqueue(expecting: lookups) { try Self.save(["a"], "r", in: place, $0) }
+      let second = shard.enqueue(expecting: lookups) { transaction -> [Bool] in
+        let found = try [transaction.record(named: "a", in: place.zone) != nil, transaction.outcome(of: "r") != nil]
+        try transaction.delete("a", in: place)
+        return found
+      }
+      let third = shard.enqueue(expecting: lookups) { try $0.record(named: "a", in: place.zone)?.isDeleted }
+      try await gate.open()
+      try await first.value
+      #expect(try await second.value == [true, true])
+      #expect(try await third.value == true)
+    }
+  }
+
+  @Test(arguments: StoreKind.queued)
+  func `an announcement that the server can't take harms no body`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let gate = await Gate(kind, in: shard)
+      let wrong = shard.enqueue(expecting: { [.record("a", zone: "no\0tes", database: Self.id)] }) {
+        try Self.save(["a"], "r1", in: place, $0)
+      }
+      let other = shard.enqueue { try Self.save(["b"], "r2", in: place, $0) }
+      try await gate.open()
+      try await wrong.value
+      try await other.value
+      #expect(try await shard.read { try $0.counts().records } == 2)
+    }
+  }
+
+  @Test func `databases and zones that memory lacks are fetched, and may be missing`() async throws {
+    let world = try World(.postgreSQL)
+    var shard = try await world.store.open(shard: 0)
+    let place = try await Place(in: shard)
+    try await shard.write { try Self.save(["a"], "r0", in: place, $0) }
+    await shard.close()
+    shard = try await world.store.open(shard: 0)
+    let lookups: [ExpectedLookup] = [
+      .record("a", zone: "notes", database: Self.id), .record("b", zone: "notes", database: Self.id),
+      .record("a", zone: "none", database: Self.id), .record("a", zone: "notes", database: Sample.database("bob")),
+    ]
+    let found = try await shard.enqueue(expecting: { lookups }) { transaction -> [Bool] in
+      let database = try transaction.database(Self.id)?.key ?? 0
+      let zone = try transaction.zone(named: "notes", in: database)?.key ?? 0
+      return try [
+        transaction.record(named: "a", in: zone) != nil, transaction.record(named: "b", in: zone) != nil,
+        transaction.zone(named: "none", in: database) != nil, transaction.database(Sample.database("bob")) != nil,
+      ]
+    }.value
+    #expect(found == [true, false, false, false])
+    // The texts of the record's symbols are read one by one.
+    #expect(shard.statistic("unexpected_lookups_total") <= 2)
+    await shard.close()
+  }
+}
