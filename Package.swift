@@ -75,6 +75,7 @@ let layers: [Target] = [
   shared("WebServices", ["JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "Crypto"]),
   shared("SQLite", ["CSQLite", "CSQLiteLog"]),
   shared("HTTPClient", ["CCurl"]),
+  shared("Mail", ["CCurl", "Crypto"]),
   shared("S3", ["XML", "Crypto"]),
   shared("PostgreSQL", ["CPostgreSQL"]),
   shared("Assets", ["CLinux", "Queues", "HTTPClient", "XML", "S3", "Records", "Crypto"]),
@@ -146,7 +147,7 @@ let services: [Target] = [
     "ShareService",
     [
       "ServiceKit", "ServiceBus", "SQLite", "Assets", "RecordStore", "ObjectModel", "XCDataModel", "WebServices",
-      "MessagePack", "Records", "JSON", "Crypto", "CLinux",
+      "Mail", "MessagePack", "Records", "JSON", "Crypto", "CLinux",
     ]),
   service(
     "Console",
@@ -250,6 +251,7 @@ let testTargets: [Target] = [
     swiftSettings: settings),
   tests("HTTPServer", ["HTTPServer", "HTTPClient", "CLinux"]),
   tests("HTTPClient", ["HTTPClient", "HTTPServer"]),
+  tests("Mail", ["Mail"]),
   support("ForgedProvider", ["CCJOSE", "HTTPServer", "JSON", "Crypto"]),
   tests("OpenID", ["OpenID", "ForgedProvider", "HTTPClient", "HTTPServer", "JSON", "Crypto"]),
   tests(
@@ -283,7 +285,8 @@ let testTargets: [Target] = [
   tests(
     "ShareService",
     [
-      "InMemoryServiceBus", "ShareService", "SigningKeys", "FaultyDisk", "CSQLite", "SQLite", "RecordStore",
+      "InMemoryServiceBus", "ShareService", "SigningKeys", "FaultyDisk", "CSQLite", "SQLite", "RecordStore", "Mail",
+      "WebServices",
       "ServiceKit", "ServiceBus", "ObjectModel", "Records",
       "JSON", "Crypto",
     ]),

@@ -13,6 +13,7 @@ struct AdminCall: Hashable, Sendable {
     case listSessions, revokeSession, listSignIns
     case addIdentity, listIdentities, removeIdentity
     case invite, listInvitations, withdrawInvitation
+    case setMail, showMail, endMail, listMail, allowMail, exportMailTemplate, importMailTemplate
     case addPushService, listPushServices, removePushService, listRegistrations, endRegistration
     case createToken, listTokens, revokeToken
     case addKey, listKeys, revokeKey
@@ -74,6 +75,8 @@ struct AdminCall: Hashable, Sendable {
     case .revokeSession: self.init("DELETE", admin + ["sessions", argument])
     case .addIdentity, .listIdentities, .removeIdentity, .invite, .listInvitations, .withdrawInvitation:
       self.init(identities: kind, invocation, content: content)
+    case .setMail, .showMail, .endMail, .listMail, .allowMail, .exportMailTemplate, .importMailTemplate:
+      self.init(mail: kind, invocation, content: content)
     case .addPushService, .listPushServices, .removePushService, .listRegistrations, .endRegistration:
       self.init(pushes: kind, invocation, content: content)
     case .listUsers:

@@ -2,7 +2,7 @@
 
 extension Command {
   static let table: [Command] =
-    running + people + identities + pushes + apps + models + schemas + rules + looking + sharing + zones
+    running + people + identities + mails + pushes + apps + models + schemas + rules + looking + sharing + zones
 
   static let container = Option.required("container", "ID", "the container, such as iCloud.org.example.photos")
   static let environment = Option.required("environment", "E", "development or production")

@@ -119,7 +119,8 @@ public struct Console: Sendable {
     case .addKey: path = invocation.value("public-key")
     case .addIdentity: path = invocation.value("client-secret-file")
     case .addPushService: path = invocation.value("key-file")
-    case .importSchema, .importRules: path = invocation.arguments[0]
+    case .setMail: path = invocation.value("password-file")
+    case .importSchema, .importRules, .importMailTemplate: path = invocation.arguments[0]
     default: path = nil
     }
     guard let path else { return [] }
@@ -145,7 +146,9 @@ public struct Console: Sendable {
     }
     // These answers are documents, printed so that they can be imported again.
     if kind == .importSchema { return await send(call, invocation) { showChange($0, invocation) } }
-    if kind == .exportRules { return await send(call, invocation) { terminal.output(Self.line($0)) } }
+    if [.exportRules, .exportMailTemplate].contains(kind) {
+      return await send(call, invocation) { terminal.output(Self.line($0)) }
+    }
     return await send(call, invocation, within: View.kinds.contains(kind) ? HTTPSender.viewLimit : HTTPSender.callLimit)
     {
       show($0, of: kind, textKey: call.textKey, invocation)

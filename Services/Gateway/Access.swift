@@ -28,7 +28,7 @@ extension Route.Target {
     case .operatorCall, .operatorZone, .operatorUnshare, .operatorRecord, .operatorStore, .live, .livePings:
       .operatorToken
     case .assetUpload, .asset, .signIn, .account, .beginLink, .verifyDevice, .beginIdentity, .finishIdentity,
-      .endIdentitySessions, .sharePage, .consoleSession, .welcome, .openAPI:
+      .endIdentitySessions, .sharePage, .stopMail, .consoleSession, .welcome, .openAPI:
       .nothing
     }
   }
@@ -36,7 +36,7 @@ extension Route.Target {
   /// True if people read the answer in a browser.
   var isPage: Bool {
     switch self {
-    case .signIn, .account, .beginLink, .verifyDevice, .beginIdentity, .finishIdentity, .sharePage: true
+    case .signIn, .account, .beginLink, .verifyDevice, .beginIdentity, .finishIdentity, .sharePage, .stopMail: true
     default: false
     }
   }

@@ -10,7 +10,7 @@ extension Route.Target {
   /// The longest body that a call can need. Unit: bytes.
   var bodyByteLimit: Int {
     switch self {
-    case .signIn, .account, .verifyDevice, .beginDevice, .deviceToken, .endIdentitySessions, .sharePage,
+    case .signIn, .account, .verifyDevice, .beginDevice, .deviceToken, .endIdentitySessions, .sharePage, .stopMail,
       .consoleSession:
       BodyIntake.smallByteCount
     case .operatorCall, .operatorZone, .operatorRecord(.modifyRecords): Limit.requestByteCount

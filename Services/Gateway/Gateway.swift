@@ -234,6 +234,7 @@ struct Gateway: HTTPHandler {
     case .endIdentitySessions: return try await endIdentitySessions(request, provider: match.names[0])
     case .exchangeIdentity: return try await exchangeIdentity(exchange, address)
     case .sharePage: return try await visitShare(request)
+    case .stopMail: return try await stopMail(request, match.names[0])
     case .welcome: return Self.welcome
     case .openAPI: return Self.openAPIResponse
     }

@@ -2,6 +2,7 @@
 
 package import HTTPServer
 package import ServiceBus
+import WebServices
 
 /// One row of the table.
 package struct Route: Sendable {
@@ -30,6 +31,8 @@ package struct Route: Sendable {
     /// Addresses for uploads, uploaded content, and files of the assets folder.
     case assetTokens, assetUpload, asset
     case signIn, sharePage
+    /// The page behind a mail's link to get no more.
+    case stopMail
     /// The account page, and the way from it to a provider of identities.
     case account, beginLink
     /// The codes of a device, its token, and the page on which a person signs it in.
@@ -193,6 +196,7 @@ extension RouteTable {
       Route([.post], "/identity/1/{container}/{environment}/token", .deviceToken),
       Route([.get, .post, .delete], "/console/session", .consoleSession),
       Route([.get, .post], "/share/{shortGUID}", .sharePage),
+      Route([.get, .post], "\(MailStop.path)/{text}", .stopMail),
     ]
 
   private static let shareRoutes: [Route] = [

@@ -36,6 +36,9 @@ extension ShareService {
         each token is valid for one answer.
         """
     ),
+    Option(
+      "mail-authorities", .path,
+      help: "Trust the authorities in this PEM file for the mail server (default: the system's)."),
   ]
 
   /// Makes the service from the process's options.
@@ -45,6 +48,7 @@ extension ShareService {
       operatorToken: context.options.text("operator-token"))
     configuration.tokenRotation = context.options.duration("token-rotation")
     configuration.tokenGrace = context.options.duration("token-grace")
+    configuration.mailAuthorityFile = context.options.text("mail-authorities")
     try self.init(
       configuration, clock: context.clock, random: context.random, log: context.log, own: OwnRecords(context))
     context.metrics.addDisk(of: configuration.dataPath)
@@ -63,6 +67,7 @@ extension ShareService {
       guard let count = try? await directory.departures().count else { return [] }
       return [Metrics.Sample(Double(count))]
     }
+    addMail(to: context.metrics)
     for kind in StorageJob.Kind.allCases {
       context.metrics.collect(
         "\(kind.rawValue)_last_success_timestamp_seconds",
@@ -86,6 +91,27 @@ extension ShareService {
 }
 
 extension ShareService {
+  private func addMail(to metrics: Metrics) {
+    metrics.collect("mails_total", "Ends of invitations by mail, and failed attempts (later).", kind: .counter) {
+      [mails] in
+      let (counts, laterCount) = await (mails.counts, mails.laterCount)
+      return MailOutcome.allCases.map {
+        Metrics.Sample(Double(counts[$0] ?? 0), labels: [("outcome", $0.rawValue)])
+      } + [Metrics.Sample(Double(laterCount), labels: [("outcome", "later")])]
+    }
+    metrics.collect("invitations_waiting", "People without an account who are invited, and mails to them that wait.") {
+      [directory] in
+      // Dropped because a scrape reports only known values.
+      guard let people = try? await directory.waitingInvitationCount(),
+        let mails = try? await directory.waitingMailCount()
+      else { return [] }
+      return [
+        Metrics.Sample(Double(people), labels: [("what", "people")]),
+        Metrics.Sample(Double(mails), labels: [("what", "mails")]),
+      ]
+    }
+  }
+
   /// Adds metrics about the cluster map.
   private static func add(_ publisher: ClusterMapPublisher, to metrics: Metrics) {
     let version = Metrics.Description("cluster_map_version", "Version of the cluster map that this process uses.")

@@ -17,6 +17,8 @@ public final class ShareService: Sendable {
     /// The age of a sign-in token from which answers carry its successor, and the time for which it counts afterwards.
     public var tokenRotation: Duration?
     public var tokenGrace: Duration?
+    /// A PEM file of authorities to trust for the mail server; nil: the system's.
+    public var mailAuthorityFile: String?
     /// The cost of hashing passwords.
     public var passwordCost: PasswordHash = .interactive
 
@@ -45,6 +47,7 @@ public final class ShareService: Sendable {
   private let cluster = ClusterSource()
   let jobs: StorageJobs
   let removals: UserRemovals
+  let mails: InvitationMails
   private let clock: any WallClock
   private let random: any RandomSource
   let log: Log
@@ -72,6 +75,9 @@ public final class ShareService: Sendable {
       random: random)
     jobs = StorageJobs(directory: directory, clock: clock, random: random, log: log)
     removals = UserRemovals(directory: directory, clock: clock, log: log)
+    mails = InvitationMails(
+      directory: directory, sender: SMTPSender(), authorityFile: configuration.mailAuthorityFile, clock: clock, log: log
+    )
     passwords = PasswordHasher(cost: configuration.passwordCost, decoy: random.bytes(48))
     signIns = SignInDesk(directory: directory, passwords: passwords, clock: clock, log: log)
     signatures = CommitGroup { [directory] in try await directory.claim($0) }
@@ -108,6 +114,15 @@ public final class ShareService: Sendable {
     }
     handlers.on(NoteSharedZones.self) { message, _, _ in
       try await Self.answering(log) { try await directory.note(message.zones) }
+      return Answer(Acknowledgement())
+    }
+    handlers.on(NoteInvitations.self) { [mails] message, _, _ in
+      try await Self.answering(log) { try await directory.note(message) }
+      mails.notice()
+      return Answer(Acknowledgement())
+    }
+    handlers.on(StopMail.self) { message, _, _ in
+      try await Self.answering(log) { try await directory.refuseMail(message.emailAddress) }
       return Answer(Acknowledgement())
     }
     handlers.on(BeginComparison.self) { _, _, _ in
@@ -201,6 +216,14 @@ public final class ShareService: Sendable {
     await announcer.attach(bus)
     await jobs.attach(bus) { publisher.current }
     await removals.attach(bus) { publisher.current }
+    await mails.attach { question in
+      let map = publisher.current
+      guard map.holders.indices.contains(question.shard),
+        let holder = map.holders[question.shard]
+      else { return nil }
+      // Dropped because the mail waits for the shard, whatever the reason; the bus counts failed calls.
+      return try? await bus.call(question, to: .peer(holder), within: .seconds(5))
+    }
     await cluster.attach(
       ClusterReports(
         bus: bus, shardCount: directory.shardCount, now: { [clock] in clock.now }, map: { publisher.current },
@@ -215,6 +238,7 @@ public final class ShareService: Sendable {
       group.addTask { await publisher.run() }
       group.addTask { [announcer] in await announcer.run() }
       group.addTask { [removals] in await removals.run() }
+      group.addTask { [mails] in await mails.run() }
       // The publisher ends when the bus closes; the other tasks have nothing to do then.
       await group.next()
       group.cancelAll()

@@ -26,10 +26,24 @@ static inline CURLcode ccurl_set_opener(CURL *_Nonnull handle, ccurl_opener _Non
   return (curl_easy_setopt)(handle, CURLOPT_OPENSOCKETFUNCTION, opener);
 }
 
+typedef int (*ccurl_watcher)(void *_Nullable context, curl_off_t toRead, curl_off_t read, curl_off_t toSend, curl_off_t sent);
+static inline void ccurl_set_watcher(CURL *_Nonnull handle, ccurl_watcher _Nonnull watcher, const void *_Nonnull context) {
+  (curl_easy_setopt)(handle, CURLOPT_XFERINFOFUNCTION, watcher);
+  (curl_easy_setopt)(handle, CURLOPT_XFERINFODATA, context);
+  (curl_easy_setopt)(handle, CURLOPT_NOPROGRESS, 0L);
+}
+
 static inline void *_Nullable ccurl_private(CURL *_Nonnull handle) {
   char *value = NULL;
   (curl_easy_getinfo)(handle, CURLINFO_PRIVATE, &value);
   return value;
+}
+
+/// The last code of the server's; 0 without one.
+static inline long ccurl_response_code(CURL *_Nonnull handle) {
+  long code = 0;
+  (curl_easy_getinfo)(handle, CURLINFO_RESPONSE_CODE, &code);
+  return code;
 }
 
 /// True if any byte of the request was written to a connection.

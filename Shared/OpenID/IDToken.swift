@@ -10,6 +10,8 @@ public struct Identity: Hashable, Sendable {
   public let subject: String
   /// Only an address that the provider has verified.
   public var emailAddress: String?
+  /// Only a number that the provider has verified, as the provider writes it.
+  public var phoneNumber: String?
   public var givenName: String?
   public var familyName: String?
   /// The provider's name for the session there; nil for a provider that names none.
@@ -67,9 +69,10 @@ extension Identity {
     }
     self.issuer = issuer
     self.subject = subject
-    // Some providers write the flag as a text.
-    let isVerified = claims["email_verified"]?.bool ?? (claims["email_verified"]?.string == "true")
-    emailAddress = isVerified ? text("email").flatMap { Self.isAddress($0) ? $0 : nil } : nil
+    // Some providers write the flags as texts.
+    func isVerified(_ flag: String) -> Bool { claims[flag]?.bool ?? (claims[flag]?.string == "true") }
+    emailAddress = isVerified("email_verified") ? text("email").flatMap { Self.isAddress($0) ? $0 : nil } : nil
+    phoneNumber = isVerified("phone_number_verified") ? text("phone_number") : nil
     givenName = text("given_name")
     familyName = text("family_name")
     sessionID = text("sid")

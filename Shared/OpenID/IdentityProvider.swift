@@ -67,7 +67,8 @@ public actor IdentityProvider {
       TokenExpectation(
         issuer: configuration.issuer, audiences: [configuration.clientID], nonce: attempt.nonce, now: now))
     var identity = token.identity
-    if identity.emailAddress == nil, let endpoint = metadata.userInfoEndpoint,
+    let lacksNumber = identity.phoneNumber == nil && configuration.scopes.contains("phone")
+    if identity.emailAddress == nil || lacksNumber, let endpoint = metadata.userInfoEndpoint,
       let accessToken = tokens["access_token"]?.string
     {
       identity = try await completed(identity, from: endpoint, accessToken: accessToken)
@@ -170,6 +171,7 @@ public actor IdentityProvider {
     let told = Identity(claims, issuer: identity.issuer, subject: identity.subject)
     var identity = identity
     identity.emailAddress = identity.emailAddress ?? told.emailAddress
+    identity.phoneNumber = identity.phoneNumber ?? told.phoneNumber
     identity.givenName = identity.givenName ?? told.givenName
     identity.familyName = identity.familyName ?? told.familyName
     return identity

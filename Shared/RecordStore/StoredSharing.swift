@@ -23,25 +23,28 @@ public struct StoredShare: Hashable, Sendable {
   }
 }
 
-/// The beginning or end of a user's access to a zone. The share service receives such news in the order of the numbers.
+/// A change of a zone's shares. The share service receives such news in the order of the numbers.
 public struct StoredShareNews: Hashable, Sendable {
+  public enum Subject: Hashable, Sendable {
+    /// A user's access to the zone began or ended.
+    /// - Parameter isActive: true when the user has access afterwards, through whichever share.
+    case access(userRecordName: String, isActive: Bool)
+    /// Other people without an account wait in the share of this name.
+    case invitations(shareName: String)
+  }
+
   public let number: Int64
   public let database: DatabaseID
   public let zoneName: String
-  public let userRecordName: String
-  /// True when the user has access afterwards, through whichever share.
-  public let isActive: Bool
-  /// The database's sequence at the beginning or end of the access.
+  public let subject: Subject
+  /// The database's sequence at the change.
   public let sequence: Int64
 
-  public init(
-    number: Int64, database: DatabaseID, zoneName: String, userRecordName: String, isActive: Bool, sequence: Int64
-  ) {
+  public init(number: Int64, database: DatabaseID, zoneName: String, subject: Subject, sequence: Int64) {
     self.number = number
     self.database = database
     self.zoneName = zoneName
-    self.userRecordName = userRecordName
-    self.isActive = isActive
+    self.subject = subject
     self.sequence = sequence
   }
 }
@@ -99,6 +102,9 @@ public protocol SharingTransaction: SharingSnapshot {
   /// Stores a member's row, in place of the one of that user, zone and share. If the user's access to the zone begins
   /// or ends, stores news of it.
   func put(_ member: ShareMember, of database: Int64) throws
+  /// Stores news of the people who wait in a share.
+  func noteInvitations(toShare shareName: String, inZone zoneName: String, of database: Int64, at sequence: Int64)
+    throws
   /// Removes news that the share service has received.
   func removeShareNews(through number: Int64) throws
   /// Notes the sequence at which a record left the hierarchy below `root`, or (nil) that it is back.

@@ -60,6 +60,16 @@ public struct ShareState: Hashable, Sendable {
 
   /// Participants other than the owner who may read the share's records.
   public var members: [Participant] { participants.filter(\.isMember) }
+  /// People with an e-mail address or telephone number that was no user's when they were invited.
+  public var waiting: [Participant] {
+    participants.filter { participant in
+      guard participant.acceptance == .pending, participant.identity.userRecordName == nil else { return false }
+      switch participant.identity.lookupInfo {
+      case .email, .phone: return true
+      case .recordName, nil: return false
+      }
+    }
+  }
   /// Short GUIDs of one-time URLs: they lead to the share beside its own short GUID.
   public var oneTimeGUIDs: [String] { participants.compactMap(\.oneTimeGUID) }
 

@@ -1,5 +1,6 @@
 """Signs in through an independent provider of OpenID Connect in headless Chromium: there, back, again, and refused."""
 
+import contextlib
 from urllib.parse import urlencode
 
 import requests
@@ -87,6 +88,24 @@ def leave(page):
     page.window = until(lambda: page.windows[0] if len(page.windows) == 1 else None, "the window closes")
 
 
+UNFIT = """
+const small = [...document.querySelectorAll("main a, main button, main input:not([type=hidden]):not([type=checkbox])")]
+  .filter((each) => each.getClientRects().length && each.getBoundingClientRect().height < 24).map((each) => each.outerHTML);
+return document.documentElement.scrollWidth > window.innerWidth ? [`${document.documentElement.scrollWidth} pixels`, ...small] : small;
+"""
+
+
+@contextlib.contextmanager
+def telephone(page, width):
+    """The window has the width and the density of a telephone's."""
+    metrics = {"width": width, "height": 740, "deviceScaleFactor": 3, "mobile": True}
+    page.send("POST", "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics})
+    try:
+        yield
+    finally:
+        page.send("POST", "/goog/cdp/execute", {"cmd": "Emulation.clearDeviceMetricsOverride", "params": {}})
+
+
 def main():
     settings = {"gateway": WORLD.gateway, "container": WORLD.container, "apiToken": WORLD.api_token, "clientId": "page-1"}
     address = f"{serve()}/?{urlencode(settings)}"
@@ -125,6 +144,17 @@ def main():
             leave(page)
             page.run("app.token = given[0]", token)
             until(lambda: page.run("return app.call('public/users/caller')")["status"] == 421, "the app is signed out")
+
+        with STEPS.step("the pages fit a narrow telephone, and their controls a finger"):
+            sign_in(page, address, "eve")
+            enter_account(page, address, "eve")
+            for width in (320, 390):
+                with telephone(page, width):
+                    for path in (f"http://{PUBLIC}/account", f"http://{PUBLIC}/account/device", sign_in_address()):
+                        page.open(path)
+                        equal(page.run("return window.innerWidth"), width)
+                        equal(page.run(UNFIT), [], path)
+            leave(page)
 
         with STEPS.step("a second identity leads to the same user after its owner has linked it, and no more once removed"):
             eve = sign_in(page, address, "eve")

@@ -152,6 +152,7 @@ FIXED = {
     "pings": lambda _: {"pings": large_rows.pings(user(1)), "after": "", "silent": []},
     "duplicates": lambda _: {"duplicates": large_rows.duplicates(user(1)), "silent": []},
     "shares": lambda _: {"shares": large_rows.shares(user(1)), "silent": []},
+    "registrations": lambda _: {"registrations": large_rows.registrations()},
     "sign-ins": lambda _: {"signIns": large_rows.sign_ins()},
     "audit": lambda _: {"acts": large_rows.acts()},
     "backup": lambda _: large_rows.job("backup"),

@@ -121,6 +121,22 @@ def shares(owner):
     ]
 
 
+def registrations():
+    return [
+        {
+            "id": 900 - number,
+            "container": CONTAINER,
+            "environment": "production" if number % 2 else "development",
+            "user": MARKUP if number % 5 == 0 else f"person-{number}",
+            "device": MARKUP if number % 3 == 0 else f"0C7A7E54-52F2-4B2E-9C55-{number:012}",
+            "address": "apns sandbox 01234567…" if number % 2 else "web updates.push.services.mozilla.example",
+            "hearsEveryZone": number % 2 == 0,
+            "renewed": AT - 60_000 * number,
+        }
+        for number in range(120)
+    ]
+
+
 def sign_ins():
     return [
         {

@@ -29,6 +29,7 @@ def routes(container, owner, zone, record, store):
         "tokens": ("#/people/tokens", "API tokens"),
         "roles": ("#/people/roles", "Roles"),
         "sessions": ("#/people/sessions", "Sessions"),
+        "registrations": ("#/people/registrations", "Woken devices"),
         "signIns": ("#/people/sign-ins", "Sign-ins"),
         "audit": ("#/people/audit", "Audit"),
         "backups": ("#/operations", "Back up now"),

@@ -49,6 +49,10 @@ extension GatewayWorld {
           return UseAccount.Reply(account: record.account, refusal: record.accountRefusal)
         })
     }
+    share.on(StopMail.self) { message, _, _ in
+      relay.world.record.withLock { $0.stoppedMail.append(message.emailAddress) }
+      return Answer(Acknowledgement())
+    }
   }
 
   static func serveDevices(in share: inout BusHandlers, _ relay: Relay) {

@@ -57,6 +57,8 @@ final class GatewayWorld: Sendable {
     var identitySignIns: [SignInByIdentity] = []
     var refusedSignIns: [NoteRefusedSignIn] = []
     var accountUses: [UseAccount] = []
+    /// Addresses that get no more mail.
+    var stoppedMail: [String] = []
     var passkeySignIns: [SignInByPasskey] = []
     var logouts: [EndIdentitySessions] = []
     var deviceBeginnings: [BeginDeviceSignIn] = []

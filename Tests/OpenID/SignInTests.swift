@@ -101,6 +101,14 @@ struct SignInTests {
     #expect(try await world.signIn().emailAddress == "ada@example.org")
   }
 
+  @Test func `a telephone number counts only when the provider has verified it`() async throws {
+    let world = try ProviderWorld()
+    for (flag, number) in [(nil, nil), ("false", nil), ("true", "+49 30 1234"), (#""true""#, "+49 30 1234")] {
+      world.forged.change { $0.claims = ["phone_number": #""+49 30 1234""#, "phone_number_verified": flag] }
+      #expect(try await world.signIn().phoneNumber == number, "\(flag ?? "no flag")")
+    }
+  }
+
   @Test func `userinfo tells what the token lacks, of the same person alone`() async throws {
     let world = try ProviderWorld()
     world.forged.change {

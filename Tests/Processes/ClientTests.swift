@@ -45,6 +45,17 @@ struct ClientTests {
     }
   }
 
+  @Test(.timeLimit(.minutes(2))) func `people are invited by a mail server that speaks TLS`() async throws {
+    let folder = try Installation.makeFolder()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    // The script plays the mail server with these certificates.
+    let certificates = try CommandLineTool.certificates(in: folder)
+    let options = ["AQUIFER_MAIL_AUTHORITIES": certificates.appending(path: "ca.pem").path]
+    try await Installation.run(environment: options) { installation in
+      try await run("mail_client.py", against: installation, environment: ["MAIL_CERTIFICATES": certificates.path])
+    }
+  }
+
   @Test func `fuzzing by the description finds no 5xx, no hang and nothing of another user's`() async throws {
     try await Installation.run { installation in try await run("fuzz.py", against: installation) }
   }

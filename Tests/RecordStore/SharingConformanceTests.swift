@@ -133,7 +133,12 @@ struct SharingConformanceTests {
       func put(_ member: ShareMember) async throws { try await shard.write { try $0.put(member, of: place.database) } }
       func news() async throws -> [String] {
         try await shard.read {
-          try $0.shareNews(after: 0, limit: 99).map { "\($0.userRecordName) \($0.isActive) \($0.sequence)" }
+          try $0.shareNews(after: 0, limit: 99).map { news in
+            switch news.subject {
+            case .access(let user, let isActive): "\(user) \(isActive) \(news.sequence)"
+            case .invitations(let share): "\(share) waits \(news.sequence)"
+            }
+          }
         }
       }
       try await shard.write { transaction in
@@ -181,6 +186,33 @@ struct SharingConformanceTests {
   }
 
   @Test(arguments: StoreKind.allCases)
+  func `news of the people who wait stand among those of accesses, in their order`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let sequence = try await shard.write { transaction in
+        let sequence = try transaction.nextSequence(in: place.database)
+        try transaction.put(Self.share("s1", root: "r1", [Self.participant("bob")]), in: place.zone)
+        try transaction.noteInvitations(toShare: "s1", inZone: "notes", of: place.database, at: sequence)
+        try transaction.put(Self.member("bob", share: "s1", since: sequence), of: place.database)
+        try transaction.noteInvitations(toShare: "s2", inZone: "notes", of: place.database, at: sequence)
+        return sequence
+      }
+      try await Self.checked(shard)
+      let news = try await shard.read { try $0.shareNews(after: 0, limit: 9) }
+      #expect(
+        news.map(\.subject) == [
+          .invitations(shareName: "s1"), .access(userRecordName: "bob", isActive: true), .invitations(shareName: "s2"),
+        ])
+      #expect(news.allSatisfy { $0.zoneName == "notes" && $0.sequence == sequence })
+      try await shard.write { try $0.removeShareNews(through: news[1].number) }
+      #expect(try await shard.read { try $0.shareNews(after: 0, limit: 9) } == [news[2]])
+      await #expect(throws: ContradictingWrite.self) {
+        try await shard.write { try $0.noteInvitations(toShare: "s1", inZone: "notes", of: 99_999, at: 1) }
+      }
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases)
   func `a zone that is deleted takes its shares along and ends everybody's access with it`(_ kind: StoreKind)
     async throws
   {
@@ -211,7 +243,9 @@ struct SharingConformanceTests {
       }
       try await shard.read { (snapshot) throws in
         #expect(try snapshot.members("bob", of: place.database).map(\.until) == [end, end, nil])
-        #expect(try snapshot.shareNews(after: 0, limit: 9).map(\.isActive) == [true, true, false])
+        #expect(
+          try snapshot.shareNews(after: 0, limit: 9).map(\.subject).last
+            == .access(userRecordName: "bob", isActive: false))
         #expect(try snapshot.shareNews(after: 0, limit: 9).last?.sequence == end)
         #expect(
           try snapshot.share(named: "s1", in: place.zone) == nil && snapshot.share(withOneTimeGUID: "0s1q") == nil)

@@ -52,6 +52,7 @@ final class Directory: Sendable {
       }
       return Answer(Acknowledgement())
     }
+    handlers.on(NoteInvitations.self) { _, _, _ in Answer(Acknowledgement()) }
     handlers.on(BeginComparison.self) { [self] _, _, _ in
       Answer(
         BeginComparison.Reply(

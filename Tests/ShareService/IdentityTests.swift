@@ -18,14 +18,16 @@ extension World {
   }
 
   fileprivate func enter(
-    _ subject: String = "person-1", email: String? = "ada@example.org", issuer: String = "https://id.example.org",
+    _ subject: String = "person-1", email: String? = "ada@example.org", phone: String? = nil,
+    issuer: String = "https://id.example.org",
     provider: String = "acme", grant: String? = nil
   ) async throws -> SignInByIdentity.Reply {
     try await service.directory.signIn(
       SignInByIdentity(
         container: World.container, environment: .development, provider: provider,
         person: SignInByIdentity.Person(
-          issuer: issuer, subject: subject, emailAddress: email, givenName: "Ada", familyName: "Byron"),
+          issuer: issuer, subject: subject, emailAddress: email, phoneNumber: phone, givenName: "Ada",
+          familyName: "Byron"),
         isKept: false, grant: grant))
   }
 }

@@ -148,7 +148,8 @@ import Testing
       DROP TABLE dataEpoch;
       DROP TABLE identity; DROP TABLE identityProvider; DROP TABLE invitation;
       DROP TABLE pushRegistration; DROP TABLE pushService; DROP TABLE signIn; DROP TABLE deviceSignIn;
-      DROP TABLE passkey; DROP TABLE pushRegistrationEnd;
+      DROP TABLE passkey; DROP TABLE pushRegistrationEnd; DROP TABLE waitingInvitation; DROP TABLE sentMail; \
+      DROP TABLE mailRefusal;
       DROP TABLE staffRole; DROP TABLE consoleSession; DROP TABLE act;
       DROP TABLE sharedZone; DROP INDEX userPhone; ALTER TABLE user DROP COLUMN phone;
       ALTER TABLE environment DROP COLUMN generation; ALTER TABLE environment DROP COLUMN rules; DROP TABLE userRole; \

@@ -268,7 +268,8 @@ extension Directory {
       DROP TABLE dataEpoch;
       DROP TABLE identity; DROP TABLE identityProvider; DROP TABLE invitation;
       DROP TABLE pushRegistration; DROP TABLE pushService; DROP TABLE signIn; DROP TABLE deviceSignIn;
-      DROP TABLE passkey; DROP TABLE pushRegistrationEnd;
+      DROP TABLE passkey; DROP TABLE pushRegistrationEnd; DROP TABLE waitingInvitation; DROP TABLE sentMail; \
+      DROP TABLE mailRefusal;
       DROP INDEX sessionIdentity; DROP INDEX sessionProvider; ALTER TABLE session DROP COLUMN issuer;
       ALTER TABLE session DROP COLUMN subject; ALTER TABLE session DROP COLUMN providerSession;
       ALTER TABLE session DROP COLUMN way; ALTER TABLE session DROP COLUMN provider;

@@ -218,6 +218,8 @@ extension World {
     ("POST", "verification", #"{"directory":"/x"}"#), ("GET", "verification", ""),
     ("GET", "backups", ""), ("GET", "identities", ""), ("DELETE", "identities/work", ""),
     ("POST", "identities", #"{"name":"work","preset":"google","clientID":"a"}"#), ("GET", "invitations", ""),
+    ("GET", "mail", ""), ("PUT", "mail", ""), ("PUT", "mail/template", ""), ("GET", "mail/sent", ""),
+    ("DELETE", "mail/refusals/a@example.org", ""),
     ("GET", "push-services", ""), ("POST", "push-services", #"{"name":"servers","kind":"webhook"}"#),
     ("DELETE", "push-services/servers", ""), ("DELETE", "registrations/1", ""),
     ("POST", "invitations", #"{"email":"ada@example.org"}"#), ("DELETE", "invitations/ada@example.org", ""),

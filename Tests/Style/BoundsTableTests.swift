@@ -50,6 +50,13 @@ private struct BoundsTable {
     ("answers that are being compressed", "Services/Gateway/AnswerCompression.swift", "laneCount"),
     ("devices of an event stream", "Services/Notifier/PingBoard.swift", "listLimit"),
     ("delivery reports", "Services/Notifier/DeliveryReports.swift", "limit"),
+    (
+      "people without an account", "Services/ShareService/Directory/Directory+WaitingInvitations.swift",
+      "waitingInvitationsPerOwner"
+    ),
+    ("invitations by mail", "Services/ShareService/Directory/Directory+Mail.swift", "mailsPerInviter"),
+    ("invitations by mail", "Services/ShareService/Directory/Directory+Mail.swift", "mailsPerAddress"),
+    ("invitations by mail", "Services/ShareService/Directory/Directory+Mail.swift", "mailsPerHour"),
     ("password hashes", "Services/ShareService/SignIn/PasswordHasher.swift", "laneCount"),
     ("password hashes", "Services/ShareService/SignIn/PasswordHasher.swift", "waitingLimit"),
     ("tries to sign in", "Services/ShareService/SignIn/SignInThrottle.swift", "rowLimit"),

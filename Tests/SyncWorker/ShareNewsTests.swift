@@ -16,6 +16,8 @@ private final class NaiveIndex: SharingIndex {
   struct State {
     var zones: [SharedZone.Key: SharedZone] = [:]
     var told: [[SharedZone]] = []
+    /// Addresses that wait, by the name of the share.
+    var waiting: [String: [String]] = [:]
     var compares = 0
     var failures = 0
   }
@@ -36,6 +38,24 @@ private final class NaiveIndex: SharingIndex {
       state.told.append(zones)
       for zone in zones where state.zones[zone.key]?.sequence ?? 0 <= zone.sequence { state.zones[zone.key] = zone }
     }
+  }
+
+  func note(_ invitations: NoteInvitations) async throws {
+    try state.withLock { state in
+      try Self.fail(&state)
+      let listed = invitations.shares.map { share in
+        ("\(share.zoneName) \(share.shareName)", share.invitations.compactMap { $0.emailAddress ?? $0.phoneNumber })
+      }
+      if let comparison = invitations.comparison, comparison.isLast {
+        state.waiting = state.waiting.filter { known in listed.contains { $0.0 == known.key } }
+      }
+      for (share, people) in listed { state.waiting[share] = people.isEmpty ? nil : people }
+    }
+  }
+
+  /// `zone share: address …`
+  var waiting: [String] {
+    state.withLock { $0.waiting.map { "\($0.key): \($0.value.joined(separator: " "))" }.sorted() }
   }
 
   func beginComparison() async throws -> Int64 { 1 }
@@ -95,6 +115,25 @@ private struct NewsWorld {
           zoneName: zone, userRecordName: user, shareName: share, rootRecordName: nil, role: .privateUser,
           permission: .readWrite, since: since, until: until),
         of: database)
+    }.value
+  }
+
+  /// Stores a share in which these people wait, and news of it unless somebody restored the shard.
+  func share(_ people: LookupInfo..., name: String = "S", isTold: Bool = true) async throws {
+    try await store.enqueue { transaction in
+      let database = try transaction.makeDatabase(Self.ann).key
+      guard let zone = try transaction.zone(named: "Trips", in: database)?.key else { return }
+      let participants = people.enumerated().map { number, lookup in
+        Participant(
+          participantID: "P\(number)", identity: UserIdentity(lookupInfo: lookup), role: .privateUser,
+          permission: .readOnly, acceptance: .pending, dateAdded: 1)
+      }
+      try transaction.put(
+        StoredShare(
+          name: name, rootRecordName: nil, shortGUID: "0\(name)",
+          state: ShareState(rootRecordName: nil, participants: participants)), in: zone)
+      guard isTold else { return }
+      try transaction.noteInvitations(toShare: name, inZone: "Trips", of: database, at: 1)
     }.value
   }
 
@@ -177,6 +216,47 @@ private struct NewsWorld {
       #expect(await !waiting.value)
       #expect(world.index.list == [] && world.signals.waitingCounts == [0: 1])
     }
+  }
+
+  @Test(arguments: 0...4) func `people who wait in a share are told, until they wait no more`(failures: Int)
+    async throws
+  {
+    let world = try await NewsWorld()
+    world.index.fail(failures)
+    try await world.share(.email("ida@example.org"), .phone("+49301234"), .recordName("_bob"))
+    try await world.running {
+      #expect(world.index.waiting == ["Trips S: ida@example.org +49301234"])
+      world.index.fail(failures)
+      try await world.share(.phone("+49301234"))
+      try await world.share(.email("eve@example.org"), name: "T")
+      #expect(await world.signals.delivered(0))
+      #expect(world.index.waiting == ["Trips S: +49301234", "Trips T: eve@example.org"])
+      try await world.share(name: "T")
+      #expect(await world.signals.delivered(0))
+      #expect(world.index.waiting == ["Trips S: +49301234"])
+    }
+    #expect(try await world.waiting() == 0)
+  }
+
+  @Test func `an opening compares the people who wait, too`() async throws {
+    let world = try await NewsWorld()
+    try await world.share(.email("ida@example.org"), isTold: false)
+    world.index.state.withLock { $0.waiting = ["Trips S": ["old@example.org"], "Gone S": ["x@example.org"]] }
+    try await world.running {}
+    #expect(world.index.waiting == ["Trips S: ida@example.org"])
+  }
+
+  @Test func `many people are told in parts that one message holds each`() {
+    let crowd = (0..<NoteInvitations.countLimit).map {
+      WaitingInvitations.Invitation(participantID: "\($0)", emailAddress: "a@example.org", phoneNumber: nil, added: 1)
+    }
+    func share(_ name: String, _ count: Int) -> WaitingInvitations {
+      WaitingInvitations(
+        database: NewsWorld.ann, zoneName: "Trips", shareName: name, invitations: Array(crowd.prefix(count)))
+    }
+    let parts = WaitingInvitations.parts(of: [share("a", 600), share("b", 600), share("c", 1), share("d", 1000)])
+    #expect(parts.map { $0.map(\.shareName) } == [["a", "b"], ["c", "d"]])
+    #expect(WaitingInvitations.parts(of: []).isEmpty)
   }
 
   @Test func `an opening compares the index with what there is`() async throws {

@@ -19,6 +19,31 @@ struct SharePeopleTests {
     #"{"userIdentity":{"lookupInfo":{"\#(member)":"\#(value)"}},"type":"USER","permission":"READ_ONLY"}"#
   }
 
+  // MARK: People without an account
+
+  @Test func `a save that changes who waits in a share leaves news of it, and another save none`() async throws {
+    let world = try await world()
+    func news() async throws -> [String] {
+      let all = try await world.store.read { try $0.shareNews(after: 0, limit: 99) }
+      try await world.store.enqueue { try $0.removeShareNews(through: .max) }.value
+      return all.compactMap { if case .invitations(let share) = $0.subject { share } else { nil } }
+    }
+    let share = try await world.shareZone(
+      "Trips", World.participants(invited(by: "emailAddress", "bob@example.com")))
+    #expect(try await news().isEmpty, "Bob is a user")
+    let ids = share.participants.map { #"{"participantId":"\#($0["participantId"]?.string ?? "")"}"# }
+    let kept = ids.joined(separator: ",")
+    var tag = share.tag
+    for (list, isNews) in [
+      (World.participants(kept, invited(by: "emailAddress", "nobody@example.com")), true),
+      (#""fields":{"cloudkit.title":{"value":"Other"}}"#, false), (World.participants(kept), true),
+    ] {
+      let saved = try await world.modify([World.share("update", tag: tag, list)]).records[0]
+      #expect(try await news() == (isNews ? ["cloudkit.zoneshare"] : []), "\(saved.text)")
+      tag = saved.tag
+    }
+  }
+
   // MARK: Participants
 
   @Test func `a user who does not want to be found is not found by an invitation or a block`() async throws {

@@ -25,6 +25,7 @@ const PAGES = [
   ["People: tokens and keys", "people", ["tokens"]],
   ["People: roles", "people", ["roles"]],
   ["People: sessions", "people", ["sessions"]],
+  ["People: woken devices", "people", ["registrations"]],
   ["People: sign-ins", "people", ["sign-ins"]],
   ["People: audit", "people", ["audit"]],
   ["Operations: backups", "operations", [], true],

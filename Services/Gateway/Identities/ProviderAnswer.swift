@@ -3,6 +3,7 @@
 import HTTPServer
 import JSON
 import OpenID
+import Records
 import ServiceBus
 
 /// The parameters of a provider's answer, in the query or in a form.
@@ -42,7 +43,8 @@ extension SignInByIdentity.Person {
   init(_ identity: Identity) {
     self.init(
       issuer: identity.issuer, subject: identity.subject, emailAddress: identity.emailAddress,
-      givenName: identity.givenName, familyName: identity.familyName,
+      phoneNumber: identity.phoneNumber.flatMap { PhoneNumber($0)?.description }, givenName: identity.givenName,
+      familyName: identity.familyName,
       sessionID: identity.sessionID)
   }
 }

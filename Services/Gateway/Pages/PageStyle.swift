@@ -68,6 +68,7 @@ enum PageStyle {
     [hidden] { display: none; }
     :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
     a { color: var(--accent); }
+    footer a { display: inline-block; padding: .35rem 0; }
     #reason { background: var(--alarm-ground); border-radius: .625rem; color: var(--alarm); margin: 1rem 0 0; \
     padding: .7rem .9rem; }
     footer { border-top: 1px solid var(--line); color: var(--soft); font-size: .9rem; margin: 1.75rem 0 0; \

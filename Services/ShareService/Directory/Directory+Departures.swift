@@ -40,6 +40,7 @@ extension Directory {
         due: clock.now, isLast: false)
       try connection.statement(SQL("serverKey.deleteUser", "DELETE FROM serverKey WHERE user = ?1")).binding(key).run()
       try endPushRegistrations(ofUser: key)
+      try forgetWaitingInvitations(ofOwner: recordName)
       try connection.statement(SQL("user.delete", "DELETE FROM user WHERE id = ?1")).binding(key).run()
       try connection.statement(
         SQL(

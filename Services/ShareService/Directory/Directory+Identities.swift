@@ -11,7 +11,7 @@ import ServiceKit
 enum SignUpRule: String, Sendable, CaseIterable {
   /// Everybody becomes a user.
   case open
-  /// People with an invitation for their verified address become users.
+  /// People become users with an invitation for their verified address, by an operator or to a share of the app.
   case invited
   /// Nobody does: an operator makes users.
   case closed
@@ -122,7 +122,7 @@ extension Directory {
     switch try identifiedUser(message.person) {
     case let known?: user = known
     case nil:
-      if let refusal = try signUpRefusal(message.person, provider.signUp) {
+      if let refusal = try signUpRefusal(message, provider.signUp) {
         return SignInByIdentity.Reply(refusal: refusal)
       }
       user = try signUp(message.person, at: provider.entry.name)
@@ -157,14 +157,20 @@ extension Directory {
 
   /// nil: the person may become a user. An address alone never leads to an existing user, because a provider may have
   /// another idea of its owner.
-  private func signUpRefusal(_ person: SignInByIdentity.Person, _ rule: SignUpRule) throws -> SignInByIdentity.Refusal?
-  {
-    if rule == .closed { return .closed }
-    if rule == .invited {
-      guard let address = person.emailAddress, try isInvited(address) else { return .uninvited }
+  private func signUpRefusal(_ message: SignInByIdentity, _ rule: SignUpRule) throws -> SignInByIdentity.Refusal? {
+    let (address, number) = (message.person.emailAddress, message.person.phoneNumber)
+    switch rule {
+    case .open: break
+    case .closed: return .closed
+    case .invited:
+      let isInvited =
+        try address.map(isInvited) ?? false
+        || isInvitedToShare(emailAddress: address, phoneNumber: number, message.container, message.environment)
+      guard isInvited else { return .uninvited }
     }
-    guard let address = person.emailAddress else { return nil }
-    return try key(ofUserWithAddress: address) == nil ? nil : .addressTaken
+    if let address, try key(ofUserWithAddress: address) != nil { return .addressTaken }
+    if let number = number.flatMap({ PhoneNumber($0) }), try user(phoneNumber: number) != nil { return .addressTaken }
+    return nil
   }
 
   /// Makes a user. The name is the verified address, or the provider's name and some digits.
@@ -176,7 +182,8 @@ extension Directory {
     let name = isFree ? address : "\(provider)-\(random.hex(byteCount: 6))"
     let (key, recordName) = try insertUser(
       NewUser(
-        name: name, emailAddress: person.emailAddress, givenName: person.givenName, familyName: person.familyName))
+        name: name, emailAddress: person.emailAddress, phoneNumber: person.phoneNumber.flatMap { PhoneNumber($0) },
+        givenName: person.givenName, familyName: person.familyName))
     try insertIdentity(of: person, user: key)
     if let address = person.emailAddress {
       try connection.statement(SQL("invitation.use", "DELETE FROM invitation WHERE email = ?1")).binding(address).run()

@@ -181,6 +181,7 @@ extension Directory {
         .binding(try self.key(of: container), key.environment.rawValue).run()
       try store(EnvironmentRules.none, of: key)
       try forgetSharedZones(in: key)
+      try forgetWaitingInvitations(in: key)
       return (.initial, nil)
     }
   }

@@ -53,6 +53,10 @@ enum DirectoryFormat: Int64, CaseIterable {
   case passkeys = 17
   /// Ends of registrations, which outlive users and containers. Cost: one step for each registration.
   case registrationEnds = 18
+  /// People who wait in shares. Cost: none, the new table is empty; workers fill it when they open their shards.
+  case waitingInvitations = 19
+  /// Invitations by mail. Cost: none, the new tables are empty and the new columns NULL.
+  case mail = 20
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -131,6 +135,8 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .sessionIdentities: Self.sessionIdentityColumns
     case .passkeys: Self.passkeyTable
     case .registrationEnds: Self.registrationEndTable
+    case .waitingInvitations: Self.waitingInvitationTable
+    case .mail: Self.mailTables
     }
   }
 

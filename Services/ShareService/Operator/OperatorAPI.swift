@@ -134,6 +134,7 @@ struct OperatorAPI: Sendable {
     case .signIns: return try await signIns(request(after: 3))
     case .identities: return try await identities(request(after: 3))
     case .invitations: return try await invitations(request(after: 3))
+    case .mail: return try await mail(request(after: 3))
     case .pushServices: return try await pushServices(request(after: 3))
     case .registrations: return try await registrations(request(after: 3))
     case .backup: return try await storage(request(after: 3), .backup)

@@ -3,7 +3,7 @@
 enum OperatorNoun: String, CaseIterable, Sendable {
   case containers, users, tokens, keys, roles, sessions, usage, audit
   case signIns = "sign-ins"
-  case identities, invitations
+  case identities, invitations, mail
   case pushServices = "push-services"
   case registrations
   case models, schema, rules
@@ -18,10 +18,8 @@ enum OperatorNoun: String, CaseIterable, Sendable {
     case .tokens, .keys, .roles, .sessions, .users, .usage, .audit, .signIns, .stores, .zones, .subscriptions, .events,
       .quarantine, .duplicates, .shares, .participants, .explain, .pings, .registrations:
       true
-    case .identities, .invitations, .pushServices, .containers, .models, .schema, .rules, .status, .workers, .shards,
-      .sample,
-      .history, .logs, .backup, .backups,
-      .verification, .scrub:
+    case .identities, .invitations, .mail, .pushServices, .containers, .models, .schema, .rules, .status, .workers,
+      .shards, .sample, .history, .logs, .backup, .backups, .verification, .scrub:
       false
     }
   }

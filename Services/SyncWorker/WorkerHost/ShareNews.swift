@@ -76,24 +76,32 @@ struct ShareNews: ShardWork {
       let news = try await store.read { try $0.shareNews(after: 0, limit: NoteSharedZones.countLimit) }
       signals.waits(news.count, in: store.shard)
       guard let last = news.last else { return }
-      try await tell.note(news.map(\.sharedZone))
+      let zones = news.compactMap(\.sharedZone)
+      try await tell.note(zones)
+      let shares = try await store.read { snapshot in
+        try news.compactMap { try WaitingInvitations($0, in: snapshot) }
+      }
+      for part in WaitingInvitations.parts(of: shares) {
+        try await tell.note(NoteInvitations(shard: store.shard, shares: part))
+      }
       try await store.enqueue { transaction in
-        for one in news where !one.isActive { try Self.endSubscriptions(of: one, in: transaction) }
+        for zone in zones where !zone.isActive { try Self.endSubscriptions(of: zone.key, in: transaction) }
         try transaction.removeShareNews(through: last.number)
       }.value
     }
   }
 
   /// Removes a user's subscriptions to a zone that the user may no longer read.
-  private static func endSubscriptions(of news: StoredShareNews, in transaction: any ShardTransaction) throws {
-    guard let database = try transaction.database(news.database), database.subscriptionEdition != 0,
-      try !ZoneAccess(transaction.members(news.userRecordName, inZone: news.zoneName, of: database.key)).mayRead
+  private static func endSubscriptions(of access: SharedZone.Key, in transaction: any ShardTransaction) throws {
+    guard let database = try transaction.database(access.database), database.subscriptionEdition != 0,
+      try !ZoneAccess(transaction.members(access.userRecordName, inZone: access.zoneName, of: database.key)).mayRead
     else { return }
     for row in try transaction.subscriptions(
-      of: news.userRecordName, scope: .shared, in: database.key, limit: Limit.subscriptionsPerUser)
+      of: access.userRecordName, scope: .shared, in: database.key, limit: Limit.subscriptionsPerUser)
     {
       // Dropped because a row that can't be read tells of nothing, and is shown to operators.
-      guard let zone = try? JSONValue(parsing: row.payload)["zoneID"]?["zoneName"]?.string, zone == news.zoneName else {
+      guard let zone = try? JSONValue(parsing: row.payload)["zoneID"]?["zoneName"]?.string, zone == access.zoneName
+      else {
         continue
       }
       try transaction.deleteSubscription(row.key, in: database.key)
@@ -123,6 +131,19 @@ struct ShareNews: ShardWork {
       after = zones[..<end].last?.key
       start = end
     } while start < zones.count
+    try await compareInvitations(store, number)
+  }
+
+  private func compareInvitations(_ store: any ShardStore, _ number: Int64) async throws {
+    let shares = try await store.read { try WaitingInvitations.all(in: $0) }
+    var parts = WaitingInvitations.parts(of: shares)
+    let last = parts.popLast() ?? []
+    for part in parts {
+      try await tell.note(
+        NoteInvitations(shard: store.shard, shares: part, comparison: .init(number: number, isLast: false)))
+    }
+    try await tell.note(
+      NoteInvitations(shard: store.shard, shares: last, comparison: .init(number: number, isLast: true)))
   }
 
   private static let pageCount = 1000
@@ -157,8 +178,10 @@ struct ShareNews: ShardWork {
 }
 
 extension StoredShareNews {
-  fileprivate var sharedZone: SharedZone {
-    SharedZone(
+  /// nil for other news than of an access.
+  fileprivate var sharedZone: SharedZone? {
+    guard case .access(let userRecordName, let isActive) = subject else { return nil }
+    return SharedZone(
       key: SharedZone.Key(database: database, zoneName: zoneName, userRecordName: userRecordName), isActive: isActive,
       sequence: sequence)
   }
@@ -167,6 +190,7 @@ extension StoredShareNews {
 /// The share service's index, to which workers report.
 protocol SharingIndex: Sendable {
   func note(_ zones: [SharedZone]) async throws
+  func note(_ invitations: NoteInvitations) async throws
   /// - Returns: the number for the pages of a comparison that reads the shard from now on.
   func beginComparison() async throws -> Int64
   /// - Returns: the number of corrected entries.
@@ -180,6 +204,15 @@ struct DirectorySharingIndex: SharingIndex {
 
   func note(_ zones: [SharedZone]) async throws {
     _ = try await bus.call(NoteSharedZones(zones: zones), to: .role(.share), within: Self.limit)
+  }
+
+  func note(_ invitations: NoteInvitations) async throws {
+    do throws(BusError) {
+      _ = try await bus.call(invitations, to: .role(.share), within: Self.limit)
+    } catch {
+      // A share service of an earlier release has no such index. The first comparison with a later one fills it.
+      guard error.code == .unknownMessage else { throw error }
+    }
   }
 
   func beginComparison() async throws -> Int64 {

@@ -1,29 +1,56 @@
-// Share requests of other services: finding the database of a short GUID, and waiting until an acceptance is known.
+// Questions of other services about shares: the database of a short GUID, an invitation, and whether an acceptance is
+// known.
 
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
+import Sharing
 import ZoneCommit
 
 extension Worker {
   /// The time for an acceptance to reach the share service; gateways wait longer for the answer.
   private static let tellingLimit: Duration = .seconds(5)
 
+  func serveShareQuestions(in handlers: inout BusHandlers) {
+    handlers.on(LocateShortGUID.self) { [self] message, _, _ in Answer(try await locate(message)) }
+    handlers.on(DescribeInvitation.self) { [self] message, _, _ in Answer(try await describe(message)) }
+  }
+
   /// - Throws: `BusError`.
-  func locate(_ message: LocateShortGUID) async throws -> LocateShortGUID.Reply {
+  private func locate(_ message: LocateShortGUID) async throws -> LocateShortGUID.Reply {
+    let database = try await readShard(message.shard) { snapshot -> DatabaseID? in
+      let zone =
+        try snapshot.record(withShortGUID: message.shortGUID)?.zone
+        ?? snapshot.share(withOneTimeGUID: message.shortGUID)?.zone
+      return try zone.flatMap { try snapshot.zone(key: $0) }.flatMap {
+        try snapshot.database(key: $0.databaseKey)?.id
+      }
+    }
+    return LocateShortGUID.Reply(container: database?.container, environment: database?.environment)
+  }
+
+  /// - Throws: `BusError`. An invitation that has ended is no error.
+  private func describe(_ message: DescribeInvitation) async throws -> DescribeInvitation.Reply {
+    try await readShard(message.shard) { snapshot in
+      guard let database = try snapshot.database(message.database),
+        let zone = try snapshot.zone(named: message.zoneName, in: database.key), !zone.isDeleted,
+        let share = try snapshot.share(named: message.shareName, in: zone.key),
+        share.state?.waiting.contains(where: { $0.participantID == message.participantID }) == true
+      else { return DescribeInvitation.Reply() }
+      let fields = try snapshot.record(named: share.name, in: zone.key)?.record.fields
+      return DescribeInvitation.Reply(
+        shortGUID: share.shortGUID, title: fields?.string(ReservedName.shareTitle))
+    }
+  }
+
+  /// - Throws: `BusError`.
+  private func readShard<Value: Sendable>(
+    _ shard: Int, _ body: @escaping @Sendable (any ShardSnapshot) throws -> Value
+  ) async throws -> Value {
     let parts = try openParts()
     do {
-      let store = try await parts.host.store(ofShard: message.shard)
-      let database = try await store.read { snapshot -> DatabaseID? in
-        let zone =
-          try snapshot.record(withShortGUID: message.shortGUID)?.zone
-          ?? snapshot.share(withOneTimeGUID: message.shortGUID)?.zone
-        return try zone.flatMap { try snapshot.zone(key: $0) }.flatMap {
-          try snapshot.database(key: $0.databaseKey)?.id
-        }
-      }
-      return LocateShortGUID.Reply(container: database?.container, environment: database?.environment)
+      return try await parts.host.store(ofShard: shard).read(body)
     } catch let error as BusError {
       throw error
     } catch {

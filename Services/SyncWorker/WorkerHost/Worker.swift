@@ -122,7 +122,7 @@ public final class Worker: Sendable {
     handlers.on(ResolveShortGUIDs.self) { [self] message, _, _ in
       Answer(Acknowledgement(), body: try await resolve(message))
     }
-    handlers.on(LocateShortGUID.self) { [self] message, _, _ in Answer(try await locate(message)) }
+    serveShareQuestions(in: &handlers)
     handlers.on(WorkerReport.self) { [self] message, _, _ in
       if let refusal = folders.refusal { return Answer(Acknowledgement(), body: WorkerReports.refusal(refusal)) }
       let parts = try openParts()

@@ -22,7 +22,12 @@ package struct ShareWriter {
   ///   - share: with its new state.
   ///   - record: its stored record, or the tombstone of a share that ends.
   package func settle(_ share: StoredShare, _ memberships: [MembershipChange], with record: StoredRecord) throws {
+    let waiting = try transaction.share(named: share.name, in: zone.key)?.state?.waiting ?? []
     try transaction.put(share, in: zone.key)
+    if waiting.map(\.participantID) != share.state?.waiting.map(\.participantID) ?? [] {
+      try transaction.noteInvitations(
+        toShare: share.name, inZone: zone.zoneName, of: zone.databaseKey, at: record.sequence)
+    }
     writer.commit.note(accessOf: memberships.map(\.userRecordName), to: zone.zoneName)
     for change in memberships {
       let earlier = try transaction.members(change.userRecordName, inZone: zone.zoneName, of: zone.databaseKey).first {

@@ -131,8 +131,8 @@ extension SQLiteSnapshot {
       }
       return StoredShareNews(
         number: row.int64(0), database: DatabaseID(container: container, environment: environment, owner: row.text(3)),
-        zoneName: row.text(4),
-        userRecordName: row.text(5), isActive: row.bool(6), sequence: row.int64(7))
+        zoneName: row.text(4), subject: StoredShareNews.Subject(name: row.text(5), kind: row.int64(6)),
+        sequence: row.int64(7))
     }
   }
 
@@ -214,14 +214,31 @@ extension SQLiteTransaction {
   }
 
   private func tell(_ member: ShareMember, isActive: Bool, of database: Int64) throws {
+    try tell(
+      .access(userRecordName: member.userRecordName, isActive: isActive), inZone: member.zoneName, of: database,
+      at: member.until ?? member.since)
+  }
+
+  private func tell(_ subject: StoredShareNews.Subject, inZone zoneName: String, of database: Int64, at sequence: Int64)
+    throws
+  {
     let insert = try writing(MemberQuery.insertNews)
     try insert.bind(1, nextKey())
     try insert.bind(2, database)
-    try insert.bind(3, member.zoneName)
-    try insert.bind(4, member.userRecordName)
-    try insert.bind(5, isActive)
-    try insert.bind(6, member.until ?? member.since)
+    try insert.bind(3, zoneName)
+    try insert.bind(4, subject.stored.name)
+    try insert.bind(5, subject.stored.kind)
+    try insert.bind(6, sequence)
     try insert.run()
+  }
+
+  func noteInvitations(toShare shareName: String, inZone zoneName: String, of database: Int64, at sequence: Int64)
+    throws
+  {
+    try write {
+      guard try self.database(key: database) != nil else { throw ContradictingWrite("no database \(database)") }
+      try tell(.invitations(shareName: shareName), inZone: zoneName, of: database, at: sequence)
+    }
   }
 
   /// Ends the access of all members of a deleted zone.
@@ -271,5 +288,22 @@ enum ShareRow {
       sum = text.withUTF8 { Checksum.update(sum, UnsafeRawBufferPointer($0)) }
     }
     return Int64((state ?? []).withUnsafeBytes { Checksum.update(sum, $0) })
+  }
+}
+
+/// The columns `user` and `active` of news.
+extension StoredShareNews.Subject {
+  private static let invitationKind: Int64 = 2
+
+  fileprivate init(name: String, kind: Int64) {
+    self =
+      kind == Self.invitationKind ? .invitations(shareName: name) : .access(userRecordName: name, isActive: kind != 0)
+  }
+
+  fileprivate var stored: (name: String, kind: Int64) {
+    switch self {
+    case .access(let userRecordName, let isActive): (userRecordName, isActive ? 1 : 0)
+    case .invitations(let shareName): (shareName, Self.invitationKind)
+    }
   }
 }

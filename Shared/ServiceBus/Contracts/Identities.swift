@@ -76,9 +76,9 @@ public struct SignInByIdentity: Message {
     case disabled
     /// New people can't sign up.
     case closed
-    /// Only invited people sign up, and nobody invited this verified address.
+    /// Only invited people sign up, and nobody invited this verified address or number.
     case uninvited
-    /// Another user has the address. Only that user can add the identity.
+    /// Another user has the address or number. Only that user can add the identity.
     case addressTaken
   }
 
@@ -105,15 +105,18 @@ public struct SignInByIdentity: Message {
     public let subject: String
     /// Only an address that the provider has verified.
     public let emailAddress: String?
+    /// Only a number that the provider has verified, in the form that `PhoneNumber` writes.
+    public let phoneNumber: String?
     public let givenName: String?
     public let familyName: String?
     /// The provider's name for the session there; nil for a provider that names none.
     public let sessionID: String?
 
     public init(
-      issuer: String, subject: String, emailAddress: String?, givenName: String?, familyName: String?,
-      sessionID: String? = nil
+      issuer: String, subject: String, emailAddress: String?, phoneNumber: String? = nil, givenName: String?,
+      familyName: String?, sessionID: String? = nil
     ) {
+      self.phoneNumber = phoneNumber
       self.sessionID = sessionID
       self.issuer = issuer
       self.subject = subject

@@ -81,7 +81,7 @@ extension FuzzTarget {
     Contract(FetchSchema.self), Contract(ExtendSchema.self), Contract(OperatorRequest.self),
     Contract(FetchSecrets.self), Contract(DirectoryChanged.self),
     Contract(PublishDirectoryVersion.self), Contract(NoteSharedZones.self), Contract(BeginComparison.self),
-    Contract(CompareSharedZones.self),
+    Contract(CompareSharedZones.self), Contract(NoteInvitations.self),
     Contract(FetchSharedZones.self), Contract(IdentifyUsers.self), Contract(SignIn.self), Contract(CheckPassword.self),
     Contract(RotateSession.self),
     Contract(VerifyGrant.self), Contract(ClaimSignature.self), Contract(DiscoverUsers.self),

@@ -90,13 +90,26 @@ extension InMemoryTransaction {
   }
 
   private func tell(_ member: ShareMember, isActive: Bool, of database: Int64) {
+    tell(
+      .access(userRecordName: member.userRecordName, isActive: isActive), inZone: member.zoneName, of: database,
+      at: member.until ?? member.since)
+  }
+
+  private func tell(_ subject: StoredShareNews.Subject, inZone zoneName: String, of database: Int64, at sequence: Int64)
+  {
     guard let id = rows.databases[database]?.id else { return }
     rows.lastKey += 1
     rows.shareNews.append(
-      StoredShareNews(
-        number: rows.lastKey, database: id, zoneName: member.zoneName, userRecordName: member.userRecordName,
-        isActive: isActive,
-        sequence: member.until ?? member.since))
+      StoredShareNews(number: rows.lastKey, database: id, zoneName: zoneName, subject: subject, sequence: sequence))
+  }
+
+  func noteInvitations(toShare shareName: String, inZone zoneName: String, of database: Int64, at sequence: Int64)
+    throws
+  {
+    try write {
+      guard rows.databases[database] != nil else { throw ContradictingWrite("no database \(database)") }
+      tell(.invitations(shareName: shareName), inZone: zoneName, of: database, at: sequence)
+    }
   }
 
   /// Ends the access of all members of a deleted zone, and removes its shares.

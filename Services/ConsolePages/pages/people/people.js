@@ -6,6 +6,7 @@ import * as state from "../../core/state.js";
 import { head, tabs } from "../../parts/parts.js";
 import { showAudit } from "./audit.js";
 import { showTokens } from "./credentials.js";
+import { showRegistrations } from "./registrations.js";
 import { showRoles } from "./roles.js";
 import { showSessions } from "./sessions.js";
 import { showShares } from "./shares.js";
@@ -19,6 +20,7 @@ const VIEWS = {
   tokens: ["Tokens and keys", showTokens],
   roles: ["Roles", showRoles],
   sessions: ["Sessions", showSessions],
+  registrations: ["Woken devices", showRegistrations],
   "sign-ins": ["Sign-ins", showSignIns],
   audit: ["Audit", showAudit],
 };

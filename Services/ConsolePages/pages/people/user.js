@@ -9,6 +9,7 @@ import { badge, button, card, empty, facts, head, loading, place, table } from "
 import { pagedArray } from "../../parts/pager.js";
 import { silentHint } from "../data/data.js";
 import { storeTable } from "../sync/stores.js";
+import { registrationTable } from "./registrations.js";
 import { grant, roleTable } from "./roles.js";
 import { sessionTable } from "./sessions.js";
 import { act, disable, edit, newToken, remove, setPassword, setQuota } from "./user-changes.js";
@@ -21,19 +22,21 @@ export function showUser(outlet, name, signal) {
     async () => {
       const user = await get(["users", name], undefined, { signal });
       const owner = user.userRecordName;
-      const [{ sessions = [] }, { roles = [] }, { stores = [], silent }] = await Promise.all([
+      const [{ sessions = [] }, { roles = [] }, { registrations = [] }, { stores = [], silent }] = await Promise.all([
         get("sessions", { user: owner }, { signal }),
         get("roles", undefined, { signal }),
+        get("registrations", { user: owner }, { signal }),
         get("stores", { owner }, { signal }),
       ]);
-      return { user, sessions, roles: roles.filter((role) => role.userRecordName === owner), stores, silent };
+      const ownRoles = roles.filter((role) => role.userRecordName === owner);
+      return { user, sessions, roles: ownRoles, registrations, stores, silent };
     },
     (found) => view(found, signal),
     signal,
   );
 }
 
-function view({ user, sessions, roles, stores, silent }, signal) {
+function view({ user, sessions, roles, registrations, stores, silent }, signal) {
   const person = [user.givenName, user.familyName].filter(Boolean).join(" ");
   const toggle = user.disabled
     ? button("Enable", () => act(post(["users", user.name, "enable"]), "The user's tokens are accepted again."))
@@ -127,6 +130,7 @@ function view({ user, sessions, roles, stores, silent }, signal) {
           ),
         ),
       section("Devices", [silentHint(silent), pagedArray(() => stores, storeTable, signal).view]),
+      section("Woken devices", pagedArray(() => registrations, registrationTable, signal).view),
       section("Sessions", sessionTable(sessions)),
       section(
         "Roles",
