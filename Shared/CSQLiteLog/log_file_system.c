@@ -22,6 +22,9 @@
 // damaged if frames of a later commit follow the commit with the first wrong frame: a commit is written only after the
 // one before it is synced, so a loss of power can spoil no commit but the last. Damage in the last commit cannot be
 // told from a loss of power.
+//
+// A dead writer leaves frames of a commit that it never ended, and later commits overwrite only their beginning. So a
+// log may have, behind its last commit, frames that continue one another but prove nothing: none of them ends a commit.
 
 #include "CSQLiteLog.h"
 
@@ -232,6 +235,8 @@ typedef struct {
   unsigned sums[2];
   /// A frame was wrong, and the commit that it belongs to has ended.
   int has_wrong_frame, has_ended;
+  /// The next frame is the first one after that commit.
+  int is_next;
 } log_scan;
 
 /// - Returns: whether the frame proves that a commit follows the damaged one.
@@ -243,9 +248,12 @@ static int shows_damage(log_scan *scan, const unsigned char *frame) {
   scan->sums[0] = number_at(frame + 16);
   scan->sums[1] = number_at(frame + 20);
   int is_right = is_of_this_log && sums[0] == scan->sums[0] && sums[1] == scan->sums[1];
-  if (scan->has_ended && is_right) return 1;
+  int ends_commit = number_at(frame + 4) != 0;
+  // Frames of a commit that was never ended neither continue the damaged one nor end a commit.
+  if (scan->has_ended && is_right && (scan->is_next || ends_commit)) return 1;
   if (!is_right) scan->has_wrong_frame = 1;
-  if (scan->has_wrong_frame && is_of_this_log && number_at(frame + 4) != 0) scan->has_ended = 1;
+  scan->is_next = 0;
+  if (scan->has_wrong_frame && is_of_this_log && ends_commit) scan->has_ended = scan->is_next = 1;
   return 0;
 }
 
@@ -266,7 +274,7 @@ static int look_over(log_file *file, sqlite3_int64 size) {
   if (scan.sums[0] != number_at(header + 24) || scan.sums[1] != number_at(header + 28)) {
     // The header is synced before the first frame is written: if frames continue one another, it was damaged later.
     code = log->pMethods->xRead(log, header, frame_header_size, offset);
-    scan.has_ended = 1;
+    scan.has_ended = scan.is_next = 1;
     memcpy(scan.salts, header + 8, sizeof scan.salts);
     scan.sums[0] = number_at(header + 16);
     scan.sums[1] = number_at(header + 20);

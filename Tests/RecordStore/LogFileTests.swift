@@ -13,10 +13,10 @@ struct LogFileTests {
   static let all = SQL("all", "SELECT key, text FROM note")
 
   /// A file whose writer keeps ten pages in memory, so that large transactions reach the log before their commit.
-  func writer(synchronous: String = "FULL", isShared: Bool = false) throws -> Connection {
+  func writer(synchronous: String = "FULL", isShared: Bool = false, isNew: Bool = true) throws -> Connection {
     let connection = try open(.readWrite, isShared: isShared)
     try connection.execute("PRAGMA journal_mode=WAL; PRAGMA cache_size=10; PRAGMA synchronous=\(synchronous)")
-    try connection.execute("CREATE TABLE note(key INTEGER PRIMARY KEY, text TEXT)")
+    if isNew { try connection.execute("CREATE TABLE note(key INTEGER PRIMARY KEY, text TEXT)") }
     return connection
   }
 
