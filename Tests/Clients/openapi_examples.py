@@ -23,12 +23,13 @@ DESCRIPTION = json.loads((ROOT / "Services" / "openapi.json").read_text())
 REGISTRY = referencing.Registry().with_resource(
     "urn:description", referencing.Resource(DESCRIPTION, referencing.jsonschema.DRAFT202012)
 )
-# They end what other examples need.
-LAST = ["deleteConsumer", "purgeHistory", "resetStore", "purgeZone", "deleteStore", "resetSchema"]
+# They need what other examples make, or end what others need.
+LAST = ["fetchMail", "endMail", "deleteConsumer", "purgeHistory", "resetStore", "purgeZone", "deleteStore", "resetSchema"]
 LAST += ["resetDevelopment", "revokeOperator", "revokeDeveloper", "revokeRole", "deleteUser", "deleteContainer"]
 # The other statuses of a story in which no zone waits for a decision, no object is in a new container, nobody has a
-# session, and no device is registered.
+# session, no device is registered, and nobody has refused a mail.
 STATUS = {
+    "allowMail": 404,
     "resumeZone": 404,
     "endSession": 404,
     "endRegistration": 404,

@@ -11,6 +11,8 @@ package actor Fleet {
     var isStopped = false
     /// The expected end, as `ServerProcess.reap` reports it; nil: the process should not end.
     var expectedEnd: Int32?
+    /// It was told to stop before it was known to answer, so SIGTERM may have met it before it listens to signals.
+    var mayNotListen = false
     var isLeaving = false
     var isReady = false
   }
@@ -66,12 +68,13 @@ package actor Fleet {
 
   private func noteEnd(of name: String) {
     guard let member = members[name], let pid = member.pid, let end = ServerProcess.reap(pid) else { return }
-    if end != member.expectedEnd {
+    if end != member.expectedEnd, !(member.mayNotListen && end == -SIGTERM) {
       faults.append("\(name) (pid \(pid)) ended with \(end) by itself, see \(member.specification.log)")
     }
     members[name]?.pid = nil
     members[name]?.isReady = false
     members[name]?.expectedEnd = nil
+    members[name]?.mayNotListen = false
     members[name]?.isStopped = false
     if member.isLeaving {
       members[name] = nil
@@ -146,13 +149,14 @@ package actor Fleet {
     _ = Glibc.kill(pid, SIGCONT)
   }
 
-  /// Sends SIGTERM. The process must end with 0; then it is restarted, or leaves for good.
+  /// Sends SIGTERM. A process that answers must end with 0; then it is restarted, or leaves for good.
   @discardableResult
   package func stop(_ name: String, forGood: Bool) -> Bool {
     guard let member = members[name], let pid = member.pid, member.expectedEnd == nil, !member.isStopped else {
       return false
     }
     members[name]?.expectedEnd = 0
+    members[name]?.mayNotListen = !member.isReady
     members[name]?.isLeaving = forGood
     members[name]?.isReady = false
     return Glibc.kill(pid, SIGTERM) == 0

@@ -25,7 +25,7 @@ struct ParentUpgradeTests {
   private static func age(_ folder: TemporaryFolder) throws {
     try StoredFormatTests.execute(
       """
-      ALTER TABLE database DROP COLUMN gapStart; ALTER TABLE database DROP COLUMN gapEnd;
+      DROP TABLE history_time; ALTER TABLE database DROP COLUMN gapStart; ALTER TABLE database DROP COLUMN gapEnd;
       DROP INDEX event_number; CREATE INDEX event_mirror ON event(mirror); ALTER TABLE event DROP COLUMN number; ALTER \
       TABLE database DROP COLUMN events;
       DROP INDEX journal_number; DROP INDEX journal_open; ALTER TABLE journal DROP COLUMN number; ALTER TABLE database \

@@ -59,6 +59,7 @@ struct PassedOption: Hashable, Sendable {
     PassedOption(
       "push-private-addresses", nil, [.notifier], "let clients name browsers' services and webhooks of this network"),
     PassedOption("push-authorities", "FILE", [.notifier], "the authorities to trust for push services and webhooks"),
+    PassedOption("mail-authorities", "FILE", [.share], "the authorities to trust for the mail server"),
     PassedOption("heartbeat", "SECONDS", [.notifier], "the pause between two keep-alive comments of an event stream"),
   ]
 
