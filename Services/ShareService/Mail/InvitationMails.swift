@@ -40,8 +40,7 @@ actor InvitationMails {
   private var ask: @Sendable (DescribeInvitation) async -> DescribeInvitation.Reply? = { _ in nil }
   private(set) var counts: [MailOutcome: Int] = [:]
   private(set) var laterCount = 0
-  private let wake: AsyncStream<Void>.Continuation
-  private let wakes: AsyncStream<Void>
+  private let rounds = Rounds(every: pause)
 
   private static let pause = Duration.seconds(5)
   private static let pageCount = 20
@@ -58,32 +57,15 @@ actor InvitationMails {
     self.authorityFile = authorityFile
     self.clock = clock
     self.log = log
-    (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
   }
 
   func attach(ask: @escaping @Sendable (DescribeInvitation) async -> DescribeInvitation.Reply?) { self.ask = ask }
 
   /// Wakes the loop for a mail that may be due.
-  nonisolated func notice() { wake.yield() }
+  nonisolated func notice() { rounds.notice() }
 
   /// Runs until the task is cancelled.
-  func run() async {
-    await withTaskGroup(of: Void.self) { group in
-      // Wakes the loop for mails that come due.
-      group.addTask { [wake] in
-        while !Task.isCancelled {
-          // Dropped because a cancelled sleep ends the loop.
-          try? await Task.sleep(for: Self.pause)
-          wake.yield()
-        }
-      }
-      for await _ in wakes {
-        if Task.isCancelled { break }
-        await round()
-      }
-      group.cancelAll()
-    }
-  }
+  func run() async { await rounds.run { await round() } }
 
   /// Makes an attempt for each mail that is due.
   func round() async {

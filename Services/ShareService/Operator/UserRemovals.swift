@@ -13,8 +13,7 @@ actor UserRemovals {
   private var map: @Sendable () async -> ClusterMap? = { nil }
   /// The shards that finished each departure. After a restart they are asked again.
   private var done: [Departure: Set<Int>] = [:]
-  private let wake: AsyncStream<Void>.Continuation
-  private let wakes: AsyncStream<Void>
+  private let rounds = Rounds(every: pause)
 
   /// Time limit for one shard, which may have to read millions of rows.
   private static let shardLimit = Duration.seconds(600)
@@ -24,7 +23,6 @@ actor UserRemovals {
     self.directory = directory
     self.clock = clock
     self.log = log
-    (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
   }
 
   func attach(_ bus: any Bus, map: @escaping @Sendable () async -> ClusterMap?) {
@@ -33,26 +31,10 @@ actor UserRemovals {
   }
 
   /// Wakes the loop for a new departure.
-  nonisolated func notice() { wake.yield() }
+  nonisolated func notice() { rounds.notice() }
 
   /// Runs until the task is cancelled.
-  func run() async {
-    await withTaskGroup(of: Void.self) { group in
-      // Wakes the loop every second for departures that come due, and for shards that had no holder before.
-      group.addTask { [wake] in
-        while !Task.isCancelled {
-          // Dropped because a cancelled sleep ends the loop.
-          try? await Task.sleep(for: Self.pause)
-          wake.yield()
-        }
-      }
-      for await _ in wakes {
-        if Task.isCancelled { break }
-        await round()
-      }
-      group.cancelAll()
-    }
-  }
+  func run() async { await rounds.run { await round() } }
 
   /// Asks the shards to remove the data of every departure that is due.
   func round() async {
