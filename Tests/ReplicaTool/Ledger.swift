@@ -11,6 +11,15 @@ final class Ledger: Sendable {
   init(_ path: String, isSynced: Bool = false) {
     file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0o600)
     self.isSynced = isSynced
+    if isSynced { Self.syncFolder(of: path) }
+  }
+
+  /// Without it, a loss of power takes a new file whole, with its synced lines.
+  private static func syncFolder(of path: String) {
+    let end = path.lastIndex(of: "/") ?? path.startIndex
+    let folder = open(end == path.startIndex ? "." : String(path[..<end]), O_RDONLY | O_DIRECTORY)
+    defer { close(folder) }
+    guard fsync(folder) == 0 else { exit(3) }
   }
 
   deinit { close(file) }
