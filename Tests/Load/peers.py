@@ -76,8 +76,7 @@ class Processes:
 class System:
     """A system to compare with; `run` gives records a second, p50 in milliseconds and the number of records."""
 
-    name, kind = "", "store"
-    processes = None
+    name, processes = "", None
 
     def measure(self, workload, seconds):
         before = self.processes.look() if self.processes else None
@@ -144,7 +143,7 @@ class Generated(System):
 
 
 class Aquifer(Generated):
-    name, kind = "Aquifer", "service"
+    name = "Aquifer"
 
     def __init__(self, generator, ready, root):
         super().__init__(generator, ready["gateway"], environment={"AQUIFER_OPERATOR_TOKEN": ready["operatorToken"]})
@@ -252,8 +251,6 @@ class PostgreSQL(System):
 class Remote(Generated):
     """CouchDB or Kinto at an operator's address."""
 
-    kind = "service"
-
     def __init__(self, generator, name, protocol, url):
         place = urllib.parse.urlsplit(url)
         account = f"{urllib.parse.unquote(place.username or '')}:{urllib.parse.unquote(place.password or '')}"
@@ -354,7 +351,7 @@ def measure(options):
     generator, left_out = options.generator, []
     load = os.getloadavg()[0]
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(contextlib.nullcontext(f"{options.folder}/peers"))
+        folder = f"{options.folder}/peers"
         os.makedirs(folder, exist_ok=True)
         systems = [Aquifer(generator, ready, options.root)]
         for program, make in (("redis-server", lambda: Redis(folder, stack)), ("etcd", lambda: Etcd(generator, folder, stack))):
