@@ -88,17 +88,19 @@ struct DrainTests {
     #expect(answer.header("connection") == "close")
   }
 
+  // The clients connect before the end begins: later, the port may belong to another test's server.
+
   @Test func `a drain while all threads are busy leaves the process alive`() async throws {
     for _ in 0..<60 {
-      let server = try HTTPServer(handler: echo)
+      let server = try HTTPServer(configuration: .patient, handler: echo)
       let answered = Counter()
-      let clients = (0..<4).map { _ in
-        Task {
-          let client = try RawConnection(port: server.port)
+      let clients = try (0..<4).map { _ in
+        let connection = try RawConnection(port: server.port)
+        return Task {
           // Ends by an error when the server closes the connection.
           while true {
-            try await client.send(Self.get)
-            _ = try await client.readAnswer()
+            try await connection.send(Self.get)
+            _ = try await connection.readAnswer()
             answered.increment()
           }
         }
@@ -113,22 +115,23 @@ struct DrainTests {
 
   @Test func `a stop while clients send what the library refuses leaves the process alive`() async throws {
     for _ in 0..<40 {
-      let server = try HTTPServer(handler: echo)
+      let server = try HTTPServer(configuration: .patient, handler: echo)
       let refused = Counter()
-      let clients = (0..<4).map { _ in
-        Task {
-          // Ends by an error when the server listens no more.
-          while true {
-            let client = try RawConnection(port: server.port)
-            try await client.send("GET / HTTP/1.1\r\nno header\r\n\r\n")
-            guard try await client.readAnswer().status == 400 else { return }
+      let clients = try (0..<4).map { _ in
+        let connections = try (0..<50).map { _ in try RawConnection(port: server.port) }
+        return Task {
+          for connection in connections {
+            try await connection.send("GET / HTTP/1.1\r\nno header\r\n\r\n")
+            #expect(try await connection.readAnswer().status == 400)
             refused.increment()
           }
         }
       }
       await refused.reaches(20)
       try await blocking { server.stop() }
-      for client in clients { await #expect(throws: RawConnection.Failure.self) { try await client.value } }
+      // The rest ends by an error.
+      for client in clients { _ = await client.result }
+      #expect(refused.count >= 20)
     }
   }
 }
