@@ -97,6 +97,27 @@ private struct Scene {
     #expect(noted["refusal"]?.string == "person")
   }
 
+  @Test func `a code that one person has allowed is nobody else's`() async throws {
+    let scene = try await Scene()
+    let (device, code) = try await scene.begun()
+    #expect(try await scene.use(.allowDevice(code)).refusal == nil)
+    #expect(try await scene.lookUp(code).device == nil)
+    _ = try await scene.world.userWithPassword("eve")
+    let stranger = try await scene.world.authenticate(user: try await scene.world.signIn("eve").webAuthToken)
+    for act in [UseAccount.Act.allowDevice(code), .refuseDevice(code)] {
+      let reply = try await scene.world.service.directory.use(
+        UseAccount(
+          container: World.container, environment: .development,
+          userRecordName: try #require(stranger.userRecordName), grant: try #require(stranger.grant), act: act))
+      #expect(reply.refusal == .device)
+    }
+    guard case .signedIn(let token) = try await scene.poll(device) else {
+      Issue.record("the device is not signed in")
+      return
+    }
+    #expect(try await scene.world.authenticate(user: token).userRecordName == scene.user)
+  }
+
   @Test func `a code lives ten minutes, for its container and environment`() async throws {
     let scene = try await Scene()
     let (device, code) = try await scene.begun()

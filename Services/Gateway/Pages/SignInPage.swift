@@ -87,7 +87,7 @@ enum SignInPage {
   /// - Parameter action: escaped.
   private static func passkeyForm(_ action: String) -> String {
     PasskeyData.form(
-      "passkey", action: action, act: "passkey", fields: ["credential", "client", "data", "signature", "keep"],
+      "passkey", action: action, act: "passkey", fields: ["credential", "client", "data", "signature", "user", "keep"],
       button: "Use a passkey")
   }
 
