@@ -73,6 +73,23 @@ private struct Scene {
     #expect(try await scene.world.authenticate(user: token).refusal == .userToken, "it ends with the app's token")
   }
 
+  @Test func `a device that asks too often gets no answer, though somebody has allowed it`() async throws {
+    let scene = try await Scene()
+    let (device, code) = try await scene.begun()
+    func ask() async throws -> PollDeviceSignIn.Reply {
+      try await scene.world.service.signIns.poll(
+        PollDeviceSignIn(container: World.container, environment: .development, deviceCode: device))
+    }
+    #expect(try await ask() == .pending)
+    _ = try await scene.use(.allowDevice(code))
+    #expect(try await ask() == .slowDown)
+    scene.world.clock.advance(by: 2 * BeginDeviceSignIn.interval)
+    guard case .signedIn = try await ask() else {
+      Issue.record("the device is not signed in at its pace")
+      return
+    }
+  }
+
   @Test func `a permission outlives a restart until the device asks`() async throws {
     let scene = try await Scene()
     let (device, code) = try await scene.begun()
