@@ -18,6 +18,7 @@ import Testing
     let world = try await NotifierWorld(["--push-private-addresses"]) { limits in
       limits.pushes.interval = .milliseconds(1)
       limits.pushes.firstPause = .milliseconds(1)
+      limits.pushes.longestPause = .milliseconds(20)
     }
     return (world, "http://127.0.0.1:\(server.port)", server)
   }
@@ -154,7 +155,9 @@ import Testing
   @Test func `a notifier does not call machines of its own network unless the operator allows it`() async throws {
     let server = try HTTPServer(handler: vendor)
     defer { server.stop() }
-    let world = try await NotifierWorld { $0.pushes.firstPause = .milliseconds(1) }
+    let world = try await NotifierWorld { limits in
+      (limits.pushes.firstPause, limits.pushes.longestPause) = (.milliseconds(1), .milliseconds(1))
+    }
     try world.pushes.add("ann", "http://127.0.0.1:\(server.port)/ann")
     try await known(world, 1)
     try await world.push(owner: "ann", zone: "A", sequence: 1)
