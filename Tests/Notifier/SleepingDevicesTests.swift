@@ -2,6 +2,7 @@
 
 import HTTPServer
 import InMemoryServiceBus
+import JSON
 import Records
 import ServiceBus
 import ServiceKit
@@ -86,6 +87,30 @@ import Testing
     vendor.answer(410)
     #expect(try await world.eventually { world.pushes.ended == [.init(id: ann.id, revision: ann.revision)] })
     #expect(try await world.metric("aquifer_push_registrations") == 0)
+    await world.stop()
+  }
+
+  @Test func `the share service hears what became of a device's pushes`() async throws {
+    let (world, url, server) = try await world()
+    defer { server.stop() }
+    let ann = try world.pushes.add("ann", url + "/ann")
+    try await known(world, 1)
+    vendor.answer(400)
+    try await world.push(owner: "ann", zone: "A", sequence: 1)
+    _ = try await next(world)
+    vendor.answer(200)
+    try await world.push(owner: "ann", zone: "B", sequence: 2)
+    _ = try await next(world)
+    let question = FetchPushRecords(registrations: [ann.id, 99])
+    #expect(
+      try await world.eventually {
+        let row = try JSONValue(parsing: try await world.ask(question))["pushes"]?.elements.first
+        return row?["registration"]?.int64 == ann.id && row?["delivered"]?.int64 == 1 && row?["failed"]?.int64 == 1
+          && row?["lastFailure"]?.string == "status 400" && row?["lastPush"] != nil
+      })
+    world.pushes.removeRegistrations()
+    try await known(world, 0)
+    #expect(try JSONValue(parsing: try await world.ask(question))["pushes"]?.count == 0)
     await world.stop()
   }
 

@@ -72,6 +72,8 @@ struct OperatorAPI: Sendable {
   var sentPings: @Sendable (FetchPings) async -> PingList = { _ in PingList() }
   /// The latest mail that a server did not take.
   var lastMailFailure: @Sendable () async -> InvitationMails.Failure? = { nil }
+  /// What became of the pushes to some registrations.
+  var pushRecords: @Sendable ([Int64]) async -> PushRecordList = { _ in PushRecordList() }
   /// Answers the calls on the processes' own figures and log lines.
   var records: @Sendable (_ subject: String, _ query: [String: String]) async throws -> OperatorAnswer? = { _, _ in nil
   }
