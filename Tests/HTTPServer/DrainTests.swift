@@ -91,7 +91,7 @@ struct DrainTests {
   // The clients connect before the end begins: later, the port may belong to another test's server.
 
   @Test func `a drain while all threads are busy leaves the process alive`() async throws {
-    for _ in 0..<60 {
+    for _ in 0..<20 {
       let server = try HTTPServer(configuration: .patient, handler: echo)
       let answered = Counter()
       let clients = try (0..<4).map { _ in
@@ -114,11 +114,11 @@ struct DrainTests {
   }
 
   @Test func `a stop while clients send what the library refuses leaves the process alive`() async throws {
-    for _ in 0..<40 {
+    for _ in 0..<12 {
       let server = try HTTPServer(configuration: .patient, handler: echo)
       let refused = Counter()
       let clients = try (0..<4).map { _ in
-        let connections = try (0..<50).map { _ in try RawConnection(port: server.port) }
+        let connections = try (0..<8).map { _ in try RawConnection(port: server.port) }
         return Task {
           for connection in connections {
             try await connection.send("GET / HTTP/1.1\r\nno header\r\n\r\n")
@@ -127,11 +127,11 @@ struct DrainTests {
           }
         }
       }
-      await refused.reaches(20)
+      await refused.reaches(8)
       try await blocking { server.stop() }
       // The rest ends by an error.
       for client in clients { _ = await client.result }
-      #expect(refused.count >= 20)
+      #expect(refused.count >= 8)
     }
   }
 }
