@@ -118,6 +118,13 @@ import Testing
       #expect(!both.participants.contains { $0.userRecordName == world.hedy.recordName })
       try await world.reader.sync.syncNow()
       #expect(try await world.reader.count(Photo.all) == 0)
+      // More objects go into a share that there is.
+      let alone = try #require(try await world.owner.fetch(Photo.filter { $0.title == "alone" }).first)
+      let (same, moved) = try await world.owner.share([alone.id], to: both)
+      #expect(same.zone == both.zone && moved == [alone.id.any])
+      try await world.writer.sync.syncNow()
+      #expect(Set(try await world.writer.fetch(Photo.all).map(\.title)) == ["Dunes", "alone"])
+      #expect(try await world.owner.move([alone.id], to: nil) == [alone.id.any])
       // What moves home leaves the share.
       #expect(try await world.owner.move([world.photo.id], to: nil) == [world.photo.id.any, world.tag.id.any])
       #expect(try await world.owner.share(of: world.photo.id) == nil)
