@@ -147,7 +147,7 @@ let services: [Target] = [
     "ShareService",
     [
       "ServiceKit", "ServiceBus", "SQLite", "Assets", "RecordStore", "ObjectModel", "XCDataModel", "WebServices",
-      "Mail", "MessagePack", "Records", "JSON", "Crypto", "CLinux",
+      "Mail", "MessagePack", "Records", "XML", "JSON", "Crypto", "CLinux",
     ]),
   service(
     "Console",

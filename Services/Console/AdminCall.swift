@@ -11,7 +11,7 @@ struct AdminCall: Hashable, Sendable {
       createUserToken, setUserQuota
     case grantRole, revokeRole, listRoles
     case listSessions, revokeSession, listSignIns
-    case addIdentity, listIdentities, removeIdentity
+    case addIdentity, listIdentities, removeIdentity, setIdentityIcon
     case invite, listInvitations, withdrawInvitation
     case setMail, showMail, endMail, listMail, allowMail, exportMailTemplate, importMailTemplate
     case addPushService, listPushServices, removePushService, listRegistrations, endRegistration
@@ -73,7 +73,8 @@ struct AdminCall: Hashable, Sendable {
       self.init("GET", admin + ["sign-ins"], query: Self.given(invocation, "user", "container", "after"))
     case .signOutUser: self.init("POST", admin + ["users", argument, "sign-out"])
     case .revokeSession: self.init("DELETE", admin + ["sessions", argument])
-    case .addIdentity, .listIdentities, .removeIdentity, .invite, .listInvitations, .withdrawInvitation:
+    case .addIdentity, .listIdentities, .removeIdentity, .setIdentityIcon, .invite, .listInvitations,
+      .withdrawInvitation:
       self.init(identities: kind, invocation, content: content)
     case .setMail, .showMail, .endMail, .listMail, .allowMail, .exportMailTemplate, .importMailTemplate:
       self.init(mail: kind, invocation, content: content)

@@ -119,6 +119,7 @@ public struct Console: Sendable {
       return []
     case .addKey: path = invocation.value("public-key")
     case .addIdentity: path = invocation.value("client-secret-file")
+    case .setIdentityIcon: path = invocation.value("file")
     case .addPushService: path = invocation.value("key-file")
     case .setMail: path = invocation.value("password-file")
     case .importSchema, .importRules, .importMailTemplate: path = invocation.arguments[0]

@@ -41,6 +41,15 @@ extension Command {
       "identity list", [], [onlyContainer], summary: "List the providers that people sign in with",
       examples: ["aquifer identity list"], action: .call(.listIdentities)),
     Command(
+      "identity icon", [Argument(name: "NAME", explanation: "the provider's name")],
+      [.optional("file", "FILE", "a PNG or an SVG of at most 16 384 bytes; without it the page shows a letter again")],
+      summary: "Show a provider's icon on the sign-in page",
+      discussion: """
+        An SVG has elements that draw, and nothing that runs or fetches. Providers' own rules say how their mark may be
+        used; Aquifer brings none.
+        """,
+      examples: ["aquifer identity icon work --file work.svg"], action: .call(.setIdentityIcon)),
+    Command(
       "identity remove", [Argument(name: "NAME", explanation: "the provider's name")],
       summary: "End sign-in with a provider",
       discussion: """
@@ -71,6 +80,7 @@ extension AdminCall {
     switch kind {
     case .addIdentity:
       self.init("POST", admin + ["identities"], body: Self.provider(invocation, secret: content))
+    case .setIdentityIcon: self.init("PUT", admin + ["identities", argument, "icon"], body: content)
     case .removeIdentity: self.init("DELETE", admin + ["identities", argument])
     case .invite: self.init("POST", admin + ["invitations"], body: Self.object { $0.member("email", argument) })
     case .listInvitations: self.init("GET", admin + ["invitations"])

@@ -28,7 +28,7 @@ extension Route.Target {
     case .operatorCall, .operatorZone, .operatorUnshare, .operatorRecord, .operatorStore, .live, .livePings:
       .operatorToken
     case .assetUpload, .asset, .signIn, .account, .beginLink, .verifyDevice, .beginIdentity, .finishIdentity,
-      .endIdentitySessions, .sharePage, .stopMail, .consoleSession, .welcome, .openAPI:
+      .endIdentitySessions, .providerIcon, .sharePage, .stopMail, .consoleSession, .welcome, .openAPI:
       .nothing
     }
   }

@@ -231,6 +231,7 @@ struct Gateway: HTTPHandler {
     case .beginLink: return try await beginLink(request, provider: match.names[0])
     case .beginIdentity: return try await beginIdentity(request, provider: match.names[0])
     case .finishIdentity: return try await finishIdentity(request, provider: match.names[0])
+    case .providerIcon: return try await providerIcon(request, provider: match.names[0])
     case .endIdentitySessions: return try await endIdentitySessions(request, provider: match.names[0])
     case .exchangeIdentity: return try await exchangeIdentity(exchange, address)
     case .sharePage: return try await visitShare(request)

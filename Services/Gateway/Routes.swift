@@ -38,7 +38,7 @@ package struct Route: Sendable {
     /// The codes of a device, its token, and the page on which a person signs it in.
     case beginDevice, deviceToken, verifyDevice
     /// The way to a provider of identities and back, and the exchange of its tokens.
-    case beginIdentity, finishIdentity, exchangeIdentity
+    case beginIdentity, finishIdentity, exchangeIdentity, providerIcon
     /// A provider's word that somebody has signed out there.
     case endIdentitySessions
     /// The gateway's own documents.
@@ -190,6 +190,7 @@ extension RouteTable {
       Route([.get, .post], "/account/device", .verifyDevice),
       Route([.get], "/signin/with/{provider}", .beginIdentity),
       Route([.get, .post], "/signin/return/{provider}", .finishIdentity),
+      Route([.get], "/signin/icon/{provider}", .providerIcon),
       Route([.post], "/signin/logout/{provider}", .endIdentitySessions),
       Route([.post], "/identity/1/{container}/{environment}/exchange", .exchangeIdentity),
       Route([.post], "/identity/1/{container}/{environment}/device", .beginDevice),

@@ -71,7 +71,7 @@ public final class Notifier: Sendable {
     sleepers = SleepingDevices(
       switchboard, authenticator,
       clients: PushClients(clock: wallClock, reach: limits.pushReach, authorities: limits.pushAuthorities),
-      limits: limits.pushes, metrics: metrics, timing: timing, log: log, name: name)
+      limits: limits.pushes, metrics: metrics, timing: timing, clock: wallClock, log: log, name: name)
     metrics.recent.add { [weak self] in
       let (streams, couriers) = self?.counts ?? (0, 0)
       return [.value("listeners", Double(streams + couriers))]

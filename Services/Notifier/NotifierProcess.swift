@@ -99,6 +99,9 @@ extension Notifier {
       return Answer(Acknowledgement())
     }
     handlers.on(FetchPings.self) { [self] message, _, _ in Answer(Acknowledgement(), body: answer(message)) }
+    handlers.on(FetchPushRecords.self) { [self] message, _, _ in
+      Answer(Acknowledgement(), body: sleepers.answer(message))
+    }
     handlers.serve(authenticator) { [self] in credentialsChanged() }
   }
 

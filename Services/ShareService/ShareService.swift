@@ -186,6 +186,8 @@ public final class ShareService: Sendable {
       list: { [cluster] subject, query in await cluster.reports?.list(subject, query) },
       command: { [cluster] subject, query in await cluster.reports?.carryOut(subject, query) },
       sentPings: { [cluster] question in await cluster.reports?.pings(question) ?? PingList() },
+      lastMailFailure: { [mails] in await mails.lastFailure },
+      pushRecords: { [cluster] ids in await cluster.reports?.pushRecords(of: ids) ?? PushRecordList() },
       records: { [cluster] subject, query in try await cluster.records?.answer(subject, query) })
     handlers.on(OperatorRequest.self) { message, body, _ in
       let answer = await operators.answer(message, body: body)

@@ -33,6 +33,14 @@ static inline void ccurl_set_watcher(CURL *_Nonnull handle, ccurl_watcher _Nonnu
   (curl_easy_setopt)(handle, CURLOPT_NOPROGRESS, 0L);
 }
 
+typedef int (*ccurl_listener)(CURL *_Nullable handle, curl_infotype kind, char *_Nullable bytes, size_t count, void *_Nullable context);
+/// The listener hears all that is said on the connection, credentials included.
+static inline void ccurl_set_listener(CURL *_Nonnull handle, ccurl_listener _Nonnull listener, const void *_Nonnull context) {
+  (curl_easy_setopt)(handle, CURLOPT_DEBUGFUNCTION, listener);
+  (curl_easy_setopt)(handle, CURLOPT_DEBUGDATA, context);
+  (curl_easy_setopt)(handle, CURLOPT_VERBOSE, 1L);
+}
+
 static inline void *_Nullable ccurl_private(CURL *_Nonnull handle) {
   char *value = NULL;
   (curl_easy_getinfo)(handle, CURLINFO_PRIVATE, &value);

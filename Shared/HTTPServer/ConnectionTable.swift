@@ -10,6 +10,8 @@ final class ConnectionTable: Sendable {
     var links: [UInt64: Link] = [:]
     /// Descriptors whose remaining input is read before they are closed, with the latest time to close them.
     var lingering: [Int32: Int64] = [:]
+    /// The server ends, so the table tells when it is empty.
+    var isEnding = false
     var isStopped = false
     var pressedOutCount = 0
     var thread: pthread_t?
@@ -18,6 +20,8 @@ final class ConnectionTable: Sendable {
   private let state = Mutex(State())
   private let epoll: Int32
   private let wake: Int32
+  /// Readable once no connection is left of a server that ends.
+  private let emptied: Int32
   private let tickMilliseconds: Int32
   private let lingerMilliseconds: Int64
   private let pressureIdleMilliseconds: Int64
@@ -34,9 +38,10 @@ final class ConnectionTable: Sendable {
     pressureIdleMilliseconds = configuration.pressureIdleLimit.milliseconds
     epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
     wake = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+    emptied = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
     lingerMilliseconds = configuration.lingerLimit.milliseconds
     tickMilliseconds = Int32(clamping: min(max(configuration.headerDeadline.milliseconds / 4, 10), 500))
-    guard epoll >= 0, wake >= 0 else {
+    guard epoll >= 0, wake >= 0, emptied >= 0 else {
       let code = errno
       closeDescriptors()
       throw HTTPServer.StartError(
@@ -77,6 +82,7 @@ final class ConnectionTable: Sendable {
     let lingers = link.lingers
     state.withLock { state in
       state.links[link.id] = nil
+      if state.isEnding, state.links.isEmpty { eventfd_write(emptied, 1) }
       guard lingers, !state.isStopped, state.lingering.count < Self.lingeringLimit else { return }
       let copy = fcntl(link.fd, F_DUPFD_CLOEXEC, 0)
       guard copy >= 0 else { return }
@@ -92,6 +98,17 @@ final class ConnectionTable: Sendable {
     state.withLock { state in
       if state.links[link.id] != nil { _ = shutdown(link.fd, Int32(SHUT_RDWR)) }
     }
+  }
+
+  /// Waits until no connection is left. Called when no further one is accepted.
+  /// - Returns: false when some are left after `milliseconds`.
+  func empties(within milliseconds: Int32) -> Bool {
+    let isEmpty = state.withLock { state in
+      state.isEnding = true
+      return state.links.isEmpty
+    }
+    var entry = pollfd(fd: emptied, events: Int16(POLLIN), revents: 0)
+    return isEmpty || poll(&entry, 1, milliseconds) > 0
   }
 
   /// Ends the thread and waits for it. Called once, after the connections are gone.
@@ -119,8 +136,7 @@ final class ConnectionTable: Sendable {
   }
 
   private func closeDescriptors() {
-    if epoll >= 0 { close(epoll) }
-    if wake >= 0 { close(wake) }
+    for fd in [epoll, wake, emptied] where fd >= 0 { close(fd) }
   }
 
   fileprivate func run() {

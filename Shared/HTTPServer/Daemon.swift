@@ -62,14 +62,23 @@ final class Daemon: Sendable {
     var daemon: OpaquePointer?
     /// Retained for the callbacks until the threads have ended.
     let core: Unmanaged<ServerCore>
-    /// Closed after the threads have ended, because a thread may be about to accept from it.
-    var quiescedListener: Int32?
   }
 
   private let state: Mutex<State>
+  /// The descriptor at which the library accepts. The library closes it.
+  private let listener: Int32
+  /// An event counter that stays at zero, to put in the listener's place.
+  private let silence: Int32
+
+  /// The time for which a stop waits for answers that say so.
+  private static let answerMilliseconds: Int32 = 200
+  /// The time for which a stop waits for the end of connections that were shut down.
+  private static let closeMilliseconds: Int32 = 2000
 
   /// Fails when libmicrohttpd cannot start. The caller still owns the listener then.
   init?(_ core: ServerCore, _ listener: ListenSocket, _ configuration: HTTPServer.Configuration) {
+    let silence = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+    guard silence >= 0 else { return nil }
     var options = aquifer_mhd_options()
     options.listen_fd = listener.fd
     options.connection_limit = UInt32(clamping: core.connectionLimit + ServerCore.refusedConnectionCount)
@@ -83,20 +92,28 @@ final class Daemon: Sendable {
       targetCallback, unescapeCallback)
     guard let daemon else {
       retained.release()
+      close(silence)
       return nil
     }
+    self.listener = listener.fd
+    self.silence = silence
     state = Mutex(State(daemon: daemon, core: retained))
   }
 
   /// Stops accepting connections. Accepted ones go on.
+  ///
+  /// `MHD_quiesce_daemon` does the same, but it races with the threads of the pool: both remove the listener from a
+  /// thread's epoll set, and the library ends the process when the second removal fails. Here the kernel removes it,
+  /// because its last descriptor is closed. The number stays in use until the library closes it.
   func quiesce() {
     state.withLock { state in
-      guard let daemon = state.daemon, state.quiescedListener == nil else { return }
-      let listener = MHD_quiesce_daemon(daemon)
-      guard listener >= 0 else { return }
-      shutdown(listener, Int32(SHUT_RDWR))
-      state.quiescedListener = listener
+      if state.daemon != nil { silenceListener() }
     }
+  }
+
+  private func silenceListener() {
+    dup2(silence, listener)
+    _ = fcntl(listener, F_SETFD, FD_CLOEXEC)
   }
 
   func stop(_ core: ServerCore) {
@@ -106,10 +123,17 @@ final class Daemon: Sendable {
     }
     guard let daemon else { return }
     core.isStopped.store(true, ordering: .sequentiallyConsistent)
+    silenceListener()
     // A daemon must not be stopped with a suspended connection. After this flag no connection is suspended again.
     for link in core.connections.links { link.abandon() }
+    // Nor while a thread reads a request that the library refuses by itself: it accepts no answer any more then, not
+    // even its own, and crashes for lack of one. So all connections end before.
+    if !core.connections.empties(within: Self.answerMilliseconds) {
+      for link in core.connections.links { core.connections.shutDown(link) }
+      _ = core.connections.empties(within: Self.closeMilliseconds)
+    }
     MHD_stop_daemon(daemon)
-    if let listener = state.withLock({ $0.quiescedListener }) { close(listener) }
+    close(silence)
     core.connections.stop()
     retained.release()
   }

@@ -6,9 +6,9 @@ import Synchronization
 /// A mail that a server did not take.
 public struct MailError: Error, Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
-    /// The server is away, busy or refuses the sender's credentials; the same mail may be taken later.
+    /// The server is away, busy, or refuses the sender or their credentials; the same mail may be taken later.
     case later
-    /// The server refused this mail for good (5yz).
+    /// The server refused this receiver or this mail for good (5yz).
     case refused
   }
 
@@ -86,8 +86,10 @@ public struct MailServer: Hashable, Sendable {
     defer { curl_mime_free(content) }
     Self.add(message, to: content, handle)
     ccurl_set_pointer(handle, CURLOPT_MIMEPOST, content.map { UnsafeRawPointer($0) })
-    let result = withExtendedLifetime(stop) { curl_easy_perform(handle) }
-    try Self.check(result, handle)
+    let conversation = Conversation()
+    ccurl_set_listener(handle, noteCommand, Unmanaged.passUnretained(conversation).toOpaque())
+    let result = withExtendedLifetime((stop, conversation)) { curl_easy_perform(handle) }
+    try Self.check(result, handle, conversation)
   }
 
   /// Plain text first: readers show the last form that they understand.
@@ -104,14 +106,34 @@ public struct MailServer: Hashable, Sendable {
     curl_mime_type(part, "multipart/alternative")
   }
 
-  private static func check(_ result: CURLcode, _ handle: UnsafeMutableRawPointer) throws(MailError) {
+  private static func check(_ result: CURLcode, _ handle: UnsafeMutableRawPointer, _ conversation: Conversation)
+    throws(MailError)
+  {
     guard result != CURLE_OK else { return }
     let code = ccurl_response_code(handle)
     let reason = String(cString: curl_easy_strerror(result))
-    // A wrong password is the operator's mistake, and no property of the mail.
-    let isRefused = (500...599).contains(code) && result != CURLE_LOGIN_DENIED
+    // A wrong password or sender is the operator's mistake, and no property of the mail or its receiver.
+    let isRefused = (500...599).contains(code) && conversation.hasNamedReceiver
     throw MailError(kind: isRefused ? .refused : .later, reason: code == 0 ? reason : "\(reason) (\(code))")
   }
+}
+
+/// How far a conversation has come; used by the thread that sends.
+private final class Conversation {
+  var hasNamedReceiver = false
+}
+
+/// Called by libcurl with each command.
+private func noteCommand(
+  _: UnsafeMutableRawPointer?, _ kind: curl_infotype, _ bytes: UnsafeMutablePointer<CChar>?, _ count: Int,
+  _ context: UnsafeMutableRawPointer?
+) -> Int32 {
+  guard kind == CURLINFO_HEADER_OUT, let context, let bytes else { return 0 }
+  let command = UnsafeRawBufferPointer(start: bytes, count: count)
+  if command.starts(with: "RCPT ".utf8) {
+    Unmanaged<Conversation>.fromOpaque(context).takeUnretainedValue().hasNamedReceiver = true
+  }
+  return 0
 }
 
 /// Called by libcurl about once a second; any number but 0 ends the transfer.

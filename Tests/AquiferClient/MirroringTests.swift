@@ -31,8 +31,15 @@ import Testing
       #expect(try await laptop.fetch(Photo.filter { $0.album[\.name] == "Coast" }).first?.image?.data() == image)
       let tags = try await laptop.read { try $0.fetch(Photo.all, including: \.tags) }
       #expect(tags.flatMap(\.1).map(\.name) == ["sea"])
-      let record = String(decoding: try #require(try await laptop.record(for: id)), as: UTF8.self)
-      #expect(record.contains("CD_title") && record.contains(id.recordName))
+      let bytes = try #require(try await laptop.record(for: id))
+      let record = try #require(try JSONSerialization.jsonObject(with: bytes) as? [String: Any])
+      #expect(record["recordName"] as? String == id.recordName && record["recordType"] as? String == "CD_Photo")
+      #expect((record["fields"] as? [String: Any])?["CD_title"] != nil)
+      await laptop.sync.setPaused(true)
+      let unsent = try await laptop.save { try $0.insert(Tag(name: "unsent")) }.value
+      #expect(try await laptop.record(for: unsent.id) == nil)
+      try await laptop.save { try $0.delete(unsent.id) }
+      await laptop.sync.setPaused(false)
       // Watched requests of one device follow the other's edits by pings alone.
       var values = laptop.values(of: Photo.all).makeAsyncIterator()
       #expect(try await values.next()?.first?.title == "Dünes")

@@ -1,6 +1,8 @@
 // Saves of a container with several stores: where they go, and what they refuse.
 
 import AquiferClient
+import ReplicaSync
+import Synchronization
 import Testing
 
 struct SeveralStoresTests {
@@ -142,6 +144,27 @@ struct SeveralStoresTests {
       }
     }
     #expect(try await container.fetch(Draft.all).map(\.text) == ["later"])
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `a sync that the app asks for waits for all stores at a time`() async throws {
+    let waiting = Mutex(0)
+    var surroundings = Surroundings.system
+    surroundings.sleep = { duration in
+      guard duration == .seconds(77) else { return try await Task.sleep(for: .seconds(3600)) }
+      waiting.withLock { $0 += 1 }
+      // The time is over for one once the other waits, too.
+      while waiting.withLock({ $0 }) < 2 { try await Task.sleep(for: .milliseconds(1)) }
+    }
+    let stores = [DatabaseScope.private, .shared].map { scope in
+      StoreDescription(
+        path: "\(test.folder)/\(scope.rawValue).sqlite", configuration: "Cloud", cloudOptions: .photos(scope))
+    }
+    let account = Account(server: "http://127.0.0.1:9", apiToken: "", tokens: KeptTokens("token"))
+    let alone = try await PersistentContainer(
+      .photos, stores: stores, account: account, surroundings: surroundings, transport: CurlTransport())
+    alone.sync.start()
+    await #expect(throws: StoreError.offline) { try await alone.sync.syncNow(timeout: .seconds(77)) }
+    await alone.close()
   }
 
   @Test func `a relationship to an object that no store has yet stays in the save's store`() async throws {

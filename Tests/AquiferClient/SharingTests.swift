@@ -106,7 +106,13 @@ import Testing
       renamed.title = "Dunes for all"
       let hedys = try #require(world.share.participants.first { $0.userRecordName == world.hedy.recordName })
       shortened.removeParticipant(hedys.id)
+      // History has no changes of shares.
+      var changes = world.writer.remoteChanges().makeAsyncIterator()
       _ = try await world.owner.persistUpdatedShare(renamed, in: store)
+      try await world.writer.sync.syncNow()
+      repeat {
+        #expect(try #require(await changes.next()).isImport)
+      } while try await world.writer.shares().first?.title != "Dunes for all"
       let both = try await world.owner.persistUpdatedShare(shortened, in: store)
       #expect(both.title == "Dunes for all")
       #expect(!both.participants.contains { $0.userRecordName == world.hedy.recordName })

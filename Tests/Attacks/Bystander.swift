@@ -17,6 +17,7 @@ struct Bystander: Sendable {
   let user: UserClient
 
   private static let pause: Duration = .milliseconds(10)
+  private static let moment: Duration = .milliseconds(200)
 
   /// Saves and looks up while `goesOn` returns true.
   private func calm(while goesOn: () -> Bool) async -> Calm {
@@ -54,15 +55,15 @@ struct Bystander: Sendable {
     return Calm(saves: Times(saves), lookups: Times(lookups), failures: failures)
   }
 
-  /// Waits until calls are answered quickly again.
-  /// - Returns: false when they are not within `limit`.
-  func waitForQuiet(within limit: Duration) async -> Bool {
+  /// Calls until all are answered quickly for a moment.
+  /// - Returns: the calls of the last moment; `isQuiet` is false when none was quick within `limit`.
+  func quiet(within limit: Duration) async -> (calm: Calm, isQuiet: Bool) {
     let end = ContinuousClock.now + limit
-    while ContinuousClock.now < end {
-      let calm = await calm(for: .milliseconds(200))
-      if calm.failureCount == 0, max(calm.saves.max, calm.lookups.max) < 100 { return true }
+    while true {
+      let calm = await calm(for: Self.moment)
+      if calm.failureCount == 0, max(calm.saves.max, calm.lookups.max) < 100 { return (calm, true) }
+      if ContinuousClock.now >= end { return (calm, false) }
     }
-    return false
   }
 
   func calm(for duration: Duration) async -> Calm {

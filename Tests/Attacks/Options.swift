@@ -1,7 +1,7 @@
 // The command line of `aquifer-attacks`.
 
 struct Options: Sendable {
-  /// Duration of an attack, and of the quiet time before it.
+  /// Duration of an attack.
   var seconds = 4.0
   var isLong = false
   var names: Set<String> = []

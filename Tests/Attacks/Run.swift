@@ -8,8 +8,6 @@ struct Run {
   private let installation: Installation
   private let fleet: Fleet
 
-  /// Quiet time before an attack.
-  private static let quiet: Duration = .seconds(1)
   /// An attack that slowed others is repeated for this many times its duration.
   private static let patience = 4.0
   /// Time in which the installation must recover from an attack.
@@ -80,10 +78,8 @@ struct Run {
       scene.complain("the attack can't be prepared: \(error)")
       work = {}
     }
-    for bystander in [near, far] where await !bystander.waitForQuiet(within: Self.aftermath) {
-      scene.complain("others wait before the attack begins")
-    }
-    let quiet = await calm(near, far, for: Self.quiet)
+    // No longer than a moment: with more calls the slowest is slower, and an attack may slow others more.
+    let quiet = await quiet(near, far) { scene.complain("others wait before the attack begins") }
     await memory.reset()
     let faultCount = await fleet.faults.count
     async let under = calm(near, far, for: .seconds(seconds))
@@ -94,9 +90,7 @@ struct Run {
     let peaks = await memory.peaks()
     let faults = await Array(fleet.faults.dropFirst(faultCount))
     if !faults.isEmpty { await fleet.waitUntilWhole() }
-    for bystander in [near, far] where await !bystander.waitForQuiet(within: Self.aftermath) {
-      scene.complain("others still wait \(Self.aftermath) later")
-    }
+    _ = await self.quiet(near, far) { scene.complain("others still wait \(Self.aftermath) later") }
     return Report.Row(
       name: attack.name, quiet: quiet, attacked: attackedCalm, peaks: peaks, answers: scene.answers,
       complaints: scene.complaints + faults)
@@ -108,6 +102,15 @@ struct Run {
     } catch {
       scene.complain("\(error)")
     }
+  }
+
+  /// - Parameter complain: called when others still wait after all that time.
+  private func quiet(_ near: Bystander, _ far: Bystander, orElse complain: () -> Void) async -> Report.Calms {
+    async let first = near.quiet(within: Self.aftermath)
+    async let second = far.quiet(within: Self.aftermath)
+    let (near, far) = (await first, await second)
+    if !near.isQuiet || !far.isQuiet { complain() }
+    return Report.Calms(near: near.calm, far: far.calm)
   }
 
   private func calm(_ near: Bystander, _ far: Bystander, for duration: Duration) async -> Report.Calms {

@@ -31,9 +31,18 @@ struct ClientPackage {
     try Data(text.utf8).write(to: file)
   }
 
-  /// What `swift` says in the package's folder, its exit code, and its last lines for a failure.
-  func swift(_ arguments: String..., environment: [String: String] = [:]) throws -> (code: Int32, output: String) {
-    try Self.run("/usr/bin/env", environment.map { "\($0)=\($1)" } + ["swift"] + arguments, in: root)
+  /// What `swift` says in the package's folder, and its exit code.
+  func swift(_ arguments: String...) throws -> (code: Int32, output: String) {
+    try Self.run("/usr/bin/env", ["swift"] + arguments, in: root)
+  }
+
+  /// Builds for debugging, as `swift build` does, without the index of editors.
+  func build() throws -> (code: Int32, output: String) { try swift("build", "-j", "2", "--disable-index-store") }
+
+  /// Runs the app that was built, in the package's folder.
+  func run(_ arguments: String..., environment: [String: String] = [:]) throws -> (code: Int32, output: String) {
+    let app = root.appending(path: ".build/debug/notes").path
+    return try Self.run("/usr/bin/env", environment.map { "\($0)=\($1)" } + [app] + arguments, in: root)
   }
 
   /// Copies the files that git knows or would add, commits them and tags the commit.

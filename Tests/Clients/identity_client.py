@@ -156,6 +156,22 @@ def main():
                         equal(page.run(UNFIT), [], path)
             leave(page)
 
+        with STEPS.step("an operator's icon is drawn beside the provider's name"):
+            drawing = '<svg xmlns="http://www.w3.org/2000/svg" width="28" height="28"><circle cx="14" cy="14" r="14"/></svg>'
+            answer = requests.put(
+                f"{WORLD.gateway}/admin/1/identities/acme/icon",
+                data=drawing,
+                headers={"Authorization": f"Bearer {WORLD.operator}"},
+                timeout=30,
+            )
+            equal(answer.json(), {"icon": "svg"})
+
+            def is_drawn():
+                page.open(sign_in_address())
+                return page.run("return document.querySelector('.icon')?.naturalWidth") == 28
+
+            until(is_drawn, "the icon is drawn")
+
         with STEPS.step("a second identity leads to the same user after its owner has linked it, and no more once removed"):
             eve = sign_in(page, address, "eve")
             enter_account(page, address, "eve")

@@ -7,6 +7,8 @@ def play(flows):
     user(flows)
     shares(flows)
     credentials(flows)
+    devices(flows)
+    mail(flows)
 
 
 def user(flows):
@@ -92,3 +94,27 @@ def credentials(flows):
         page.sees("POST", "roles", "DELETE", "operator")
         page.open("#/people/sign-ins")
         page.sees("console", "signed in", "127.0.0.1")
+
+
+def devices(flows):
+    page = flows.page
+    with flows.step("a device that is woken is seen with its pushes, and woken no more"):
+        page.open("#/people/registrations")
+        page.sees("photos.example.org", "each zone", "Pushes are counted since")
+        page.click("Wake server-1 no more")
+        page.sees("It hears of changes when its app runs.")
+        page.click("End it", "dialog footer button")
+        page.sees("The device is woken no more.", "No devices")
+
+
+def mail(flows):
+    page = flows.page
+    with flows.step("the mail server is shown, with what waits and how the mails of a day ended"):
+        page.open("#/people/mail")
+        page.sees("No mail server", "No mails")
+        server = {"server": "smtps://127.0.0.1:9", "from": "photos@example.org", "linkURL": "https://photos.example.org"}
+        flows.installation.admin("PUT", "mail", server)
+        page.open("#/people/users")
+        page.open("#/people/mail")
+        page.sees("smtps://127.0.0.1:9", "Waiting", "Bounced in a day")
+        flows.installation.admin("DELETE", "mail")

@@ -132,8 +132,39 @@ def registrations():
             "address": "apns sandbox 01234567…" if number % 2 else "web updates.push.services.mozilla.example",
             "hearsEveryZone": number % 2 == 0,
             "renewed": AT - 60_000 * number,
+            **({"lastPush": AT - 1000 * number, "delivered": 12_345 * number, "failed": number % 4} if number % 3 else {}),
+            **({"lastFailure": MARKUP if number % 2 else "TooManyRequests"} if number % 4 else {}),
         }
         for number in range(120)
+    ]
+
+
+def mail():
+    return {
+        "server": "smtps://mail.example.org",
+        "from": "photos@example.org",
+        "linkURL": "https://photos.example.org",
+        "waiting": 12_000,
+        "sentInDay": 4800,
+        "bouncedInDay": 31,
+        "expiredInDay": 2,
+        "lastFailure": MARKUP,
+        "lastFailureAt": AT - 90_000,
+    }
+
+
+def mails():
+    return [
+        {
+            "number": 900 - number,
+            "at": AT - 60_000 * number,
+            "container": CONTAINER,
+            "inviter": MARKUP if number % 5 == 0 else f"_0C7A7E5452F24B2E9C55{number:012}",
+            "email": f"person-{number}@a-long-name-of-a-company.example.org",
+            "outcome": ["sent", "bounced", "expired"][number % 3],
+            **({"reason": "RCPT failed: 550 (550)"} if number % 3 else {}),
+        }
+        for number in range(90)
     ]
 
 

@@ -97,6 +97,11 @@ class Person:
         body = {"transactions": [transaction]}
         return self.store("POST", store, "/transactions?wait=export", body, request_id)
 
+    def wake(self, url, secret="a secret of sixteen"):
+        """Registers a server of the app, which hears of this person's changes."""
+        body = {"webhook": {"url": url, "secret": secret}, "clientId": "server-1", "everyZone": True}
+        self.installation.call("POST", f"/device/1/{CONTAINER}/development/tokens/register", body, self.token)
+
     def add_photos(self):
         tags = [name() for _ in TAGS]
         changes = [insert("Tag", tag, {"name": text}) for tag, text in zip(tags, TAGS)]
@@ -167,6 +172,8 @@ def populate(installation):
     ada.disagree()
     ada.lose_a_rating()
     ada.share()
+    installation.admin("POST", "push-services", {"name": "servers", "kind": "webhook"})
+    ada.wake("https://photos.example.org/hook")
     installation.admin(
         "POST",
         "tokens",

@@ -31,6 +31,7 @@ def routes(container, owner, zone, record, store):
         "sessions": ("#/people/sessions", "Sessions"),
         "registrations": ("#/people/registrations", "Woken devices"),
         "signIns": ("#/people/sign-ins", "Sign-ins"),
+        "mail": ("#/people/mail", "Mails"),
         "audit": ("#/people/audit", "Audit"),
         "backups": ("#/operations", "Back up now"),
         "logs": ("#/operations/logs", "Name of the request"),

@@ -18,8 +18,12 @@ extension GatewayWorld {
   func refusePushes() { record.withLock { $0.pushes.isServed = false } }
 
   static func serveIdentities(in share: inout BusHandlers, _ relay: Relay) {
-    share.on(FetchIdentityProviders.self) { _, _, _ in
-      guard let providers = relay.world.record.withLock(\.providers) else {
+    share.on(FetchIdentityProviders.self) { message, _, _ in
+      let providers = relay.world.record.withLock { record in
+        record.providerQuestions.append(message.container)
+        return record.providers
+      }
+      guard let providers else {
         throw BusError(.unknownMessage, "no such message")
       }
       return Answer(FetchIdentityProviders.Reply(providers: providers))

@@ -54,6 +54,8 @@ final class GatewayWorld: Sendable {
     var disabled: Set<String> = []
     /// Providers of identities; nil: the share service does not know the question.
     var providers: [IdentityProviderEntry]?
+    /// The containers whose providers were asked for.
+    var providerQuestions: [ContainerID?] = []
     var identitySignIns: [SignInByIdentity] = []
     var refusedSignIns: [NoteRefusedSignIn] = []
     var accountUses: [UseAccount] = []

@@ -256,6 +256,8 @@ struct IdentityWorld {
     #expect(try answer.json["ckWebAuthToken"]?.string == "ses_new")
     #expect(try answer.json["userRecordName"]?.string == "_alice")
     #expect(world.signIns.last?.isKept == true && world.signIns.last?.grant == "grant-" + GatewayWorld.apiToken)
+    let asked = world.gateway.record.withLock(\.providerQuestions)
+    #expect(asked.map { $0?.rawValue } == [GatewayWorld.container], "another app's providers vouch for nobody here")
     let again = await exchange(world, token)
     #expect(again.status == 401)
     #expect(try again.json["reason"]?.string == "The ID token was used before")

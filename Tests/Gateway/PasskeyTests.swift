@@ -11,7 +11,7 @@ import WebServices
 @testable import Gateway
 
 @Suite struct PasskeyPageTests {
-  private static let form = "act=passkey&credential=AQ&client=e30&data=Ag&signature=Aw"
+  private static let form = "act=passkey&credential=AQ&client=e30&data=Ag&signature=Aw&user=BA"
 
   private func challenge(of page: HTTPResponse) throws -> PasskeyChallenge {
     let text = try #require(page.text.firstMatch(of: /data-challenge="([^"]+)"/)?.output.1)
@@ -57,10 +57,12 @@ import WebServices
       message.assertion
         == PasskeyAssertion(
           credentialID: [1], clientData: Array("{}".utf8), authenticatorData: [2], signature: [3],
-          relyingParty: RelyingParty(id: "sync.example.org", origin: "https://sync.example.org:8443")))
+          relyingParty: RelyingParty(id: "sync.example.org", origin: "https://sync.example.org:8443"),
+          userHandle: [4]))
     #expect(message.isKept && message.grant == "app" && message.source.way == .passkey)
-    #expect(try await post(world, Self.form).status == 200)
-    #expect(world.gateway.record.withLock(\.passkeySignIns).last?.isKept == false)
+    #expect(try await post(world, Self.form.replacing("user=BA", with: "user=")).status == 200)
+    let other = try #require(world.gateway.record.withLock(\.passkeySignIns).last)
+    #expect(!other.isKept && other.assertion.userHandle == nil)
   }
 
   @Test func `a refused passkey leads back to the page, and a foreign form nowhere`() async throws {

@@ -47,7 +47,7 @@ struct ImmediateHandlerTests {
 
   @Test func `a handler that waits goes on where it is told, and 200 of them side by side are answered`() async throws {
     let (executor, gate) = (CountingExecutor(), Gate())
-    var configuration = HTTPServer.Configuration()
+    var configuration = HTTPServer.Configuration.patient
     configuration.threadCount = 1
     let server = try HTTPServer(
       configuration: configuration,
@@ -108,6 +108,7 @@ struct ImmediateHandlerTests {
   @Test func `a stop ends what waits and what begins`() async throws {
     let (gate, started, cancelled, barrier) = (Gate(), Counter(), Counter(), Barrier())
     let server = try HTTPServer(
+      configuration: .patient,
       handler: ClosureHandler(executor: CountingExecutor()) { request in
         started.increment()
         if request.target == "/begins" { barrier.wait() }

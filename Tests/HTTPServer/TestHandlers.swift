@@ -18,6 +18,16 @@ struct ClosureHandler: HTTPHandler {
   func executor(for request: HTTPRequest) -> (any TaskExecutor)? { executor }
 }
 
+extension HTTPServer.Configuration {
+  /// For tests that open many connections before they use them, which takes long on a busy machine.
+  static var patient: Self {
+    var configuration = Self()
+    configuration.headerDeadline = .seconds(600)
+    configuration.idleLimit = .seconds(600)
+    return configuration
+  }
+}
+
 /// Answers with the parsed request, one item a line.
 let echo = ClosureHandler { request in
   var lines = ["\(request.method.rawValue) \(request.pathSegments)"]

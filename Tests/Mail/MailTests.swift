@@ -71,30 +71,19 @@ struct MailTests {
   @Test(.timeLimit(.minutes(1))) func `a conversation with a server that says nothing ends when it is told to`()
     async throws
   {
-    let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-    defer { close(listener) }
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-    var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-    let port = try withUnsafeMutablePointer(to: &address) { pointer in
-      try pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-        try #require(bind(listener, pointer, size) == 0 && listen(listener, 1) == 0)
-        try #require(getsockname(listener, pointer, &size) == 0)
-      }
-      return UInt16(bigEndian: pointer.pointee.sin_port)
-    }
+    let listener = try Listener()
     let stop = MailServer.Stop()
     let message = try message()
-    let server = MailServer(url: "smtp://127.0.0.1:\(port)", user: nil, password: nil)
+    let server = MailServer(url: "smtp://127.0.0.1:\(listener.port)", user: nil, password: nil)
     let result: Result<Void, MailError> = await withCheckedContinuation { continuation in
       DispatchQueue.global().async {
         continuation.resume(
           returning: Result { () throws(MailError) in try server.send(message, timeout: 300, until: stop) })
       }
-      let connection = accept(listener, nil, nil)
+      let connection = accept(listener.socket, nil, nil)
       stop.set()
-      _ = read(connection, &address, 1)
+      var byte: UInt8 = 0
+      _ = read(connection, &byte, 1)
       close(connection)
     }
     guard case .failure(let error) = result else {
@@ -102,6 +91,30 @@ struct MailTests {
       return
     }
     #expect(error.kind == .later)
+  }
+
+  @Test(
+    arguments: [
+      ("EHLO", 550, .later), ("MAIL", 550, .later), ("MAIL", 553, .later), ("RCPT", 550, .refused),
+      ("RCPT", 450, .later), ("DATA", 554, .refused), (".", 552, .refused), (".", 451, .later),
+    ] as [(String, Int, MailError.Kind)])
+  func `only a refused receiver or content is a bounce, and no refused sender`(
+    command: String, code: Int, kind: MailError.Kind
+  ) async throws {
+    let listener = try Listener()
+    let message = try message()
+    let server = MailServer(url: "smtp://127.0.0.1:\(listener.port)", user: nil, password: nil)
+    let result: Result<Void, MailError> = await withCheckedContinuation { continuation in
+      DispatchQueue.global().async {
+        continuation.resume(returning: Result { () throws(MailError) in try server.send(message, timeout: 30) })
+      }
+      MailConversation(listener, refused: command, code: code).run()
+    }
+    guard case .failure(let error) = result else {
+      Issue.record("the mail was taken")
+      return
+    }
+    #expect(error.kind == kind && error.reason.contains("(\(code))"), "\(error)")
   }
 
   private func message() throws -> MailMessage {

@@ -108,11 +108,11 @@ let syncMachineTable: [String: String] = [
   working
     stopped, paused:  → paused
     offline:  → offline
-    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, restored, nothing, cancelled: \
-  +import import
+    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, restored, nothing: +import import
     lost: wait → offline
     full: wait → diskFull
     damaged, 400, 410, 410 restored: wait → failed
+    cancelled: reset
     404: +setUp setUp
     421, account:  → signedOut
     429: wait 7 → throttled

@@ -142,6 +142,20 @@ import Testing
     #expect(duration >= .seconds(12 * 60) && duration <= .seconds(18 * 60))
   }
 
+  @Test(arguments: [SyncFailure.transport("lost"), .full, .cancelled])
+  func `a reset that the app asked for is asked for again when no answer came`(failure: SyncFailure) {
+    var machine = SyncMachine(seed: 1)
+    _ = machine.handle(.started(.known))
+    _ = machine.handle(.resetWanted)
+    #expect(machine.handle(.answered(.imported(hasMore: false, isCaughtUp: true))).contains(.reset))
+    var outputs = machine.handle(.answered(.failed(failure)))
+    if case .wait(_, let number)? = outputs.last { outputs = machine.handle(.timer(number)) }
+    #expect(outputs.contains(.reset))
+    #expect(machine.handle(.answered(.reset)).contains(.importPage(waits: false)))
+    // Once it is answered, nothing asks for it again.
+    #expect(!machine.handle(.answered(.imported(hasMore: false, isCaughtUp: true))).contains(.reset))
+  }
+
   @Test func `a restored server is sent everything that it may have lost before it is asked for anything`() {
     var machine = SyncMachine(seed: 1)
     var words = machine.handle(.started(.known)).map(\.word)

@@ -170,6 +170,14 @@ final class NotifierWorld: Sendable {
   }
 
   /// Sends a message as a worker, a gateway or another notifier.
+  /// The body of the answer to a question of the share service's.
+  func ask<M: Message>(_ message: M) async throws -> [UInt8] {
+    let sender = join("share-asker", .share, BusHandlers())
+    defer { sender.close() }
+    await sender.waitForPeers { !$0.isEmpty }
+    return try await sender.call(message, body: [], to: .peer(running.bus.own.name), within: .seconds(20)).body
+  }
+
   @discardableResult func tell<M: Message>(_ message: M) async throws -> M.Reply {
     guard !M.senders.contains(.worker), let role = M.senders.first else {
       return try await worker.call(message, to: .role(.notifier), within: .seconds(20))

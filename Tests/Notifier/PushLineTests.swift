@@ -127,6 +127,34 @@ private struct OneLine {
     #expect(line.takeDue(at: at(10_000)).isEmpty && line.isEmpty)
   }
 
+  @Test(arguments: [1, 50])
+  func `after an hour in which the vendor is down each device gets its latest ping, once`(count: Int64) throws {
+    var line = OneLine()
+    for number in 1...count { _ = line.put(try ping("Z", 1), for: device(number)) }
+    var (now, attempts) = (at(0), 0)
+    while now < at(3600) {
+      for push in line.takeDue(at: now) {
+        attempts += 1
+        let retry = line.retry(push, after: nil, of: .service, at: now)
+        #expect(retry.isKept, "attempt \(attempts)")
+      }
+      for number in 1...count { #expect(line.put(try ping("Z", 2), for: device(number)) == .merged) }
+      #expect(line.takeDue(at: now).isEmpty)
+      now = try #require(line.nextTime)
+    }
+    #expect(attempts <= Int(count) + 25, "one push at a time tries a service that is away")
+    var delivered: [Int64: [Int64]] = [:]
+    while delivered.count < count, now < at(8000) {
+      let due = line.takeDue(at: now)
+      for push in due {
+        delivered[push.key.device.registration, default: []].append(push.ping.sequence)
+        line.finish(push, at: now)
+      }
+      if due.isEmpty { now = try #require(line.nextTime) }
+    }
+    #expect(delivered.count == count && delivered.values.allSatisfy { $0 == [2] })
+  }
+
   @Test func `a device that gets too many pushes waits, and others don't`() throws {
     var line = OneLine()
     _ = line.put(try ping(), for: device(1))

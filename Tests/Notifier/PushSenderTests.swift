@@ -182,9 +182,10 @@ final class SetClock: WallClock {
   }
 
   @Test func `a vendor that is away is tried later`() async throws {
-    let server = try HTTPServer(handler: vendor)
-    let sender = apns(server)
-    server.stop()
+    // Not the port of a server that has ended, which another test's may get.
+    let sender = APNsSender(
+      client: HTTPClient(), clock: clock, teamID: "TEAM", keyID: "KEY", key: .make(), topic: "org.example.photos",
+      url: "http://127.0.0.1:1")
     let outcome = await sender.send(try content(silent), to: .apns(deviceToken: device, isSandbox: true))
     guard case .later(.service, nil, let reason) = outcome else {
       Issue.record("\(outcome)")

@@ -2,6 +2,7 @@
 
 import HTTPServer
 import InMemoryServiceBus
+import JSON
 import Records
 import ServiceBus
 import ServiceKit
@@ -18,6 +19,7 @@ import Testing
     let world = try await NotifierWorld(["--push-private-addresses"]) { limits in
       limits.pushes.interval = .milliseconds(1)
       limits.pushes.firstPause = .milliseconds(1)
+      limits.pushes.longestPause = .milliseconds(20)
     }
     return (world, "http://127.0.0.1:\(server.port)", server)
   }
@@ -88,6 +90,30 @@ import Testing
     await world.stop()
   }
 
+  @Test func `the share service hears what became of a device's pushes`() async throws {
+    let (world, url, server) = try await world()
+    defer { server.stop() }
+    let ann = try world.pushes.add("ann", url + "/ann")
+    try await known(world, 1)
+    vendor.answer(400)
+    try await world.push(owner: "ann", zone: "A", sequence: 1)
+    _ = try await next(world)
+    vendor.answer(200)
+    try await world.push(owner: "ann", zone: "B", sequence: 2)
+    _ = try await next(world)
+    let question = FetchPushRecords(registrations: [ann.id, 99])
+    #expect(
+      try await world.eventually {
+        let row = try JSONValue(parsing: try await world.ask(question))["pushes"]?.elements.first
+        return row?["registration"]?.int64 == ann.id && row?["delivered"]?.int64 == 1 && row?["failed"]?.int64 == 1
+          && row?["lastFailure"]?.string == "status 400" && row?["lastPush"] != nil
+      })
+    world.pushes.removeRegistrations()
+    try await known(world, 0)
+    #expect(try JSONValue(parsing: try await world.ask(question))["pushes"]?.count == 0)
+    await world.stop()
+  }
+
   @Test func `of several notifiers one wakes a device`() async throws {
     let (world, url, server) = try await world()
     defer { server.stop() }
@@ -154,7 +180,9 @@ import Testing
   @Test func `a notifier does not call machines of its own network unless the operator allows it`() async throws {
     let server = try HTTPServer(handler: vendor)
     defer { server.stop() }
-    let world = try await NotifierWorld { $0.pushes.firstPause = .milliseconds(1) }
+    let world = try await NotifierWorld { limits in
+      (limits.pushes.firstPause, limits.pushes.longestPause) = (.milliseconds(1), .milliseconds(1))
+    }
     try world.pushes.add("ann", "http://127.0.0.1:\(server.port)/ann")
     try await known(world, 1)
     try await world.push(owner: "ann", zone: "A", sequence: 1)

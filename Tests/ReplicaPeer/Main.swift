@@ -8,7 +8,9 @@ import ReplicaWorld
 
 /// `client-peer GATEWAY CONTAINER MODELHASH TOKEN FILE NAME [COUNT]`: inserts tags NAME.0, NAME.1, … one a save, and
 /// writes each name on a line of its own once it is saved. With NAME `-` it imports to the end and writes the names
-/// that it has. After COUNT saves it waits until all of them are sent, and ends with 3 if it asked twice at a time.
+/// that it has; `-keepForLater`, `-adoptWinner` and `-revert` do the same, and decide so about refused saves. `asked`
+/// is a line before each decision, which else waits until somebody kills the process. After COUNT saves it waits until
+/// all of them are sent, and ends with 3 if it asked twice at a time.
 @main struct Peer {
   static func main() async throws {
     let words = CommandLine.arguments
@@ -34,9 +36,10 @@ import ReplicaWorld
     options.pageLimit = 50
     options.batchLimit = 20
     options.lease = nil
+    options.hooks.saveRejected = { _ in await decision(by: name) }
     let loop = try await mirroring.add(replica, scope: "private", options: options)
     try await mirroring.start()
-    if name == "-" {
+    if name.hasPrefix("-") {
       try await loop.syncNow(timeout: .seconds(60))
       let names = try await replica.read { snapshot in try snapshot.objectIDs(Query("Tag")).map(\.recordName) }
       FileHandle.standardOutput.write(Data(names.sorted().map { "\($0)\n" }.joined().utf8))
@@ -56,5 +59,16 @@ import ReplicaWorld
     await mirroring.stop()
     await replica.close()
     exit(transport.watch.most > 1 ? 3 : 0)
+  }
+
+  private static func decision(by name: String) async -> MirrorHooks.RejectionDecision {
+    FileHandle.standardOutput.write(Data("asked\n".utf8))
+    switch name {
+    case "-keepForLater": return .keepForLater
+    case "-adoptWinner": return .adoptWinner
+    case "-revert": return .revert
+    default:
+      while true { try? await Task.sleep(for: .seconds(3600)) }
+    }
   }
 }

@@ -34,7 +34,7 @@ struct FormatTests {
     return TestStore(folder: folder, replica: try await Replica.open(configuration, Photos.model))
   }
 
-  @Test(arguments: 1...2) func `a file of an earlier format has its objects and pairs`(format: Int) async throws {
+  @Test(arguments: 1...3) func `a file of an earlier format has its objects and pairs`(format: Int) async throws {
     let store = try await open(format)
     #expect(
       try await store.values("Photo", "P1")
@@ -55,7 +55,7 @@ struct FormatTests {
     #expect(try await reader.names(Query("Photo")).count == 2)
   }
 
-  @Test(arguments: 1...2)
+  @Test(arguments: 1...3)
   func `what waits in a file of an earlier format is sent in its order, and stays the user's until then`(format: Int)
     async throws
   {
@@ -63,6 +63,7 @@ struct FormatTests {
     let waiting = try await store.outbox()
     #expect(waiting.map { $0.changes.map(\.objectID) } == [["P1", "A1", "P3", "S1"], ["P2"], ["P1"]])
     #expect(try await store.replica.rejected().map { $0.objects.map(\.recordName) } == [["R1"]])
+    #expect(try await store.replica.undecided().isEmpty)
     try await store.replica.apply(
       page(
         "t2", saved("Photo", "P1", ["title": .string("theirs"), "size": .integer(1)]), saved("Photo", "P2"),
@@ -91,7 +92,7 @@ struct FormatTests {
     #expect(try await store.outbox().count == (format == 1 ? 4 : 5))
   }
 
-  @Test(arguments: 1...2) func `the history of a file of an earlier format reads as before, and goes on`(format: Int)
+  @Test(arguments: 1...3) func `the history of a file of an earlier format reads as before, and goes on`(format: Int)
     async throws
   {
     let store = try await open(format)
@@ -115,7 +116,7 @@ struct FormatTests {
     #expect(try await replica.purgeHistory(before: .distantFuture, force: false) == 2)
   }
 
-  @Test(arguments: 1...2) func `a file of an earlier format is not opened to be read only, and stays as it is`(
+  @Test(arguments: 1...3) func `a file of an earlier format is not opened to be read only, and stays as it is`(
     format: Int
   ) async throws {
     try makeFile(format, path)

@@ -202,6 +202,25 @@ private func inOrder(_ one: String, _ next: String, _ order: [Order], _ judge: J
   return true
 }
 
+@Test(arguments: ["COMMIT", "ROLLBACK", "BEGIN", "SAVEPOINT s", "DELETE FROM e_Tag", "ATTACH ':memory:' AS m"])
+func `a statement that does more than read is refused, in a save too, which ends as if it had not been`(sql: String)
+  async throws
+{
+  let store = try await TestStore.make()
+  let refusal = StoreError.invalid("the statement writes")
+  await #expect(throws: refusal) { try await store.replica.read { _ = try $0.rows(sql, []) } }
+  await #expect(throws: refusal) {
+    try await store.save { save in
+      try save.insert("Tag", "T1")
+      _ = try save.snapshot.rows(sql, [])
+    }
+  }
+  #expect(try await store.names(Query("Tag")).isEmpty)
+  try await store.save { try $0.insert("Tag", "T2") }
+  let count = try await store.replica.read { try $0.rows("SELECT count(*) FROM e_Tag", []) }
+  #expect(count == [[.integer(1)]])
+}
+
 @Test func `a request for what the model does not have is refused and names it`() async throws {
   let store = try await TestStore.make()
   for condition: Condition in [

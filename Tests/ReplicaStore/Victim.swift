@@ -3,6 +3,7 @@
 import Foundation
 import MirrorWire
 import PowerLoss
+import Sanitizers
 import Testing
 
 @testable import ReplicaStore
@@ -24,7 +25,14 @@ struct Victim {
   var library: String?
   var isControl = false
 
-  private static let products = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
+  /// That of the release where there is one, because it starts much faster. Sanitizers watch the one for debugging.
+  private static let tool: URL = {
+    let products = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
+    let release = ProcessInfo.processInfo.environment["AQUIFER_BIN"].map { URL(filePath: $0) }
+    let folders = Sanitizer.isOn ? [products] : [release, products].compactMap { $0 }
+    let tools = folders.map { $0.appending(path: "replica-tool") }
+    return tools.first { FileManager.default.isExecutableFile(atPath: $0.path) } ?? tools[0]
+  }()
 
   private var root: String { "\(folder.path)/store" }
   var store: String { "\(root)/store.sqlite" }
@@ -45,7 +53,7 @@ struct Victim {
 
   private func process(_ more: [String] = [], _ environment: [String: String] = [:]) -> Process {
     let process = Process()
-    process.executableURL = Self.products.appending(path: "replica-tool")
+    process.executableURL = Self.tool
     process.arguments = [kind.rawValue, store, ledger] + more
     process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
     return process

@@ -9,32 +9,6 @@ import Testing
 
 @testable import ReplicaStore
 
-/// Sends requests for one address to another; contents have addresses of the gateway's own.
-private struct DetouredTransport: Transport {
-  let from: String
-  let to: String
-  private let inner = CurlTransport()
-
-  init(from: String, to: String) {
-    self.from = from
-    self.to = to
-  }
-
-  private func detoured(_ request: TransportRequest) -> TransportRequest {
-    var request = request
-    if request.url.hasPrefix(from) { request.url = to + request.url.dropFirst(from.count) }
-    return request
-  }
-
-  func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
-    try await inner.send(detoured(request))
-  }
-
-  func stream(_ request: TransportRequest, silence: Duration) async throws(TransportError) -> TransportStream {
-    try await inner.stream(detoured(request), silence: silence)
-  }
-}
-
 @Suite(.serialized, .enabled(if: Server.binaries != nil)) struct CutTests {
   private func stored(_ server: Server) async throws -> StoredReplica {
     try await StoredReplica("\(server.folder.path)/\(UUID().uuidString)", modelHash: server.modelHash)
@@ -117,58 +91,28 @@ private struct DetouredTransport: Transport {
     }
   }
 
-  /// A device whose requests, also those for contents, pass the proxy.
-  private func device(_ user: User, _ replica: StoredReplica, _ proxy: CuttingProxy) async throws -> (
-    mirroring: Mirroring, loop: SyncLoop
-  ) {
-    let mirroring = Mirroring(
-      account: user.account(gateway: proxy.address, hasPings: false), container: Server.container,
-      environment: "development", transport: DetouredTransport(from: user.server.gateway, to: proxy.address),
-      surroundings: .quick)
-    let loop = try await mirroring.add(replica.replica, scope: "private", options: MirrorOptions())
-    try await mirroring.start()
-    try await loop.syncNow(timeout: .seconds(6000))
-    return (mirroring, loop)
-  }
-
-  /// Each place of the requests' bytes, then of the answers'.
-  private func cuts(to byteCount: Int, by step: Int) -> [CuttingProxy.Cut] {
-    let places = stride(from: 1, to: byteCount, by: step)
-    return places.map { .init(requestByteCount: $0) } + places.map { .init(answerByteCount: $0) }
-  }
-
-  /// A cut that lies behind the last byte never comes.
-  private func waitForCut(_ cut: CuttingProxy.Cut, _ proxy: CuttingProxy) async throws {
-    for _ in 0..<20 {
-      let passed = proxy.passedByteCounts
-      if passed.request >= cut.requestByteCount ?? .max || passed.answer >= cut.answerByteCount ?? .max { return }
-      try await Task.sleep(for: .milliseconds(1))
-    }
-  }
-
   @Test func `a cut at any byte of an upload loses no content, and its save is there once`() async throws {
     try await Server.run(["--asset-threshold", "1000"] + Server.unlimited) { server in
       let user = try await server.user("grace")
-      let (phone, proxy) = (try await stored(server), try CuttingProxy(to: server.gateway))
-      let (mirroring, loop) = try await device(user, phone, proxy)
+      let phone = try await CutDevice(user)
+      try await phone.sync()
       var contents: [String: Data] = [:]
       // A token of 1 kB, a content of 3 kB and a save of 1 kB.
-      for (number, cut) in cuts(to: 6000, by: 113).enumerated() {
+      for (number, cut) in CutDevice.cuts(to: 6000, by: 113).enumerated() {
         let content = Data((0..<3000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ number &* 7 &+ $0 / 256) })
         let name = ContentName(checksum: SHA256.name(of: content), byteCount: 3000)
         contents[name.checksum] = content
-        proxy.set(cut)
-        _ = try await phone.replica.save(SaveOptions()) { save in
-          let columns = try save.schema.entity("Post").columns
-          let values = columns.map { $0.name == "photo" ? Literal.text(name.text) : .null }
-          let id = AnyObjectID(entityName: "Post", recordName: "p\(number)")
-          try save.insert(id, values, contents: [name.checksum: .data(content)])
+        try await phone.cutting(cut) {
+          _ = try await phone.replica.replica.save(SaveOptions()) { save in
+            let columns = try save.schema.entity("Post").columns
+            let values = columns.map { $0.name == "photo" ? Literal.text(name.text) : .null }
+            let id = AnyObjectID(entityName: "Post", recordName: "p\(number)")
+            try save.insert(id, values, contents: [name.checksum: .data(content)])
+          }
         }
-        try await waitForCut(cut, proxy)
-        proxy.set(.init())
-        try await loop.syncNow(timeout: .seconds(6000))
+        try await phone.sync()
       }
-      await mirroring.stop()
+      await phone.mirroring.stop()
       let laptop = try await stored(server)
       let other = try await Device(user, replica: laptop)
       try await other.sync()
@@ -185,36 +129,27 @@ private struct DetouredTransport: Transport {
   @Test func `a cut at any byte while a share is made, changed and ended leaves one share or none`() async throws {
     try await Server.run(Server.unlimited) { server in
       let user = try await server.user("grace")
-      let (phone, proxy) = (try await stored(server), try CuttingProxy(to: server.gateway))
-      let (mirroring, loop) = try await device(user, phone, proxy)
-      let sharing = Sharing(loop, surroundings: .quick, syncLimit: .seconds(6000))
-      func cutting<Value: Sendable>(_ cut: CuttingProxy.Cut, _ call: @escaping @Sendable () async throws -> Value)
-        async throws -> Value
-      {
-        proxy.set(cut)
-        let running = Task { try await call() }
-        try await waitForCut(cut, proxy)
-        proxy.set(.init())
-        return try await running.value
-      }
-      for (number, cut) in cuts(to: 2000, by: 197).enumerated() {
+      let phone = try await CutDevice(user)
+      try await phone.sync()
+      let sharing = phone.sharing
+      for (number, cut) in CutDevice.cuts(to: 2000, by: 197).enumerated() {
         let name = "p\(number)"
-        try await phone.save { $0.insert("Post", name, ["title": .string("Dunes")]) }
-        let (share, moved) = try await cutting(cut) {
+        try await phone.replica.save { $0.insert("Post", name, ["title": .string("Dunes")]) }
+        let (share, moved) = try await phone.cutting(cut) {
           try await sharing.share([name], to: nil, title: "first", publicPermission: .none)
         }
         #expect(moved == [name] && share.title == "first")
-        #expect(try await loop.plane.shares().shares.count == 1)
+        #expect(try await phone.loop.plane.shares().shares.count == 1)
         var changed = share
         changed.title = "second"
         let draft = changed
-        let saved = try await cutting(cut) { try await sharing.persist(draft) }
+        let saved = try await phone.cutting(cut) { try await sharing.persist(draft) }
         #expect(saved.title == "second")
-        try await cutting(cut) { try await sharing.purge(saved.zone, keepCopy: false) }
-        #expect(try await loop.plane.shares().shares.isEmpty)
-        #expect(try await phone.shown().isEmpty)
+        try await phone.cutting(cut) { try await sharing.purge(saved.zone, keepCopy: false) }
+        #expect(try await phone.loop.plane.shares().shares.isEmpty)
+        #expect(try await phone.replica.shown().isEmpty)
       }
-      await mirroring.stop()
+      await phone.mirroring.stop()
     }
   }
 }

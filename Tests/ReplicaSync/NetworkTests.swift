@@ -73,11 +73,36 @@ import URLSessionTransport
     }
   }
 
-  private func peer(_ user: User, _ file: String, _ name: String) throws -> (Process, Pipe) {
+  @Test func `an app that is killed before it decides about a refused save is asked again, and then never again`()
+    async throws
+  {
+    try await Server.run { server in
+      let user = try await server.user("grace")
+      let file = "\(server.folder.path)/undecided"
+      // A name that the server reserves.
+      let (killed, output) = try peer(user, file, "CD_FAKE_tag", "1")
+      var text = ""
+      while !text.contains("asked"), case let data = output.fileHandleForReading.availableData, !data.isEmpty {
+        text += String(decoding: data, as: UTF8.self)
+      }
+      #expect(text == "CD_FAKE_tag.0\nasked\n")
+      Foundation.kill(killed.processIdentifier, SIGKILL)
+      killed.waitUntilExit()
+      // The first answer counts: a save that is kept stays shown.
+      for (decision, expected) in [("-keepForLater", "asked\nCD_FAKE_tag.0\n"), ("-revert", "CD_FAKE_tag.0\n")] {
+        let (next, output) = try peer(user, file, decision)
+        let told = try output.fileHandleForReading.readToEnd() ?? Data()
+        next.waitUntilExit()
+        #expect(String(decoding: told, as: UTF8.self) == expected && next.terminationStatus == 0)
+      }
+    }
+  }
+
+  private func peer(_ user: User, _ file: String, _ words: String...) throws -> (Process, Pipe) {
     let process = Process()
     process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(
       path: "client-peer")
-    process.arguments = [user.server.gateway, Server.container, user.server.modelHash, user.token, file, name]
+    process.arguments = [user.server.gateway, Server.container, user.server.modelHash, user.token, file] + words
     let output = Pipe()
     process.standardOutput = output
     try process.runUnblocked()

@@ -161,8 +161,10 @@ import Testing
       try await phone.sync()
       let answer = try await sharing(phone).fetchPermissions(["p1"])
       #expect(answer.objects.map(\.canUpdate) == [true])
-      let records = String(decoding: try await sharing(phone).records(["p1"]), as: UTF8.self)
-      #expect(records.contains("CD_title") && records.contains("Dunes"))
+      let answers = try await sharing(phone).records(["none", "p1"])
+      let records = answers.map { $0.map { String(decoding: $0, as: UTF8.self) } }
+      #expect(records.count == 2 && records[0] == nil)
+      #expect(records[1]?.contains("CD_title") == true && records[1]?.contains("Dunes") == true)
       #expect(try await sharing(phone).explain("p1").syncState == "clean")
       await phone.mirroring.stop()
     }

@@ -36,6 +36,8 @@ package struct NaiveFile: Sendable {
   var deleted: [String: Int64] = [:]
   var inserted: [String: Int64] = [:]
   var rejected: [Rejected] = []
+  /// Identifiers.
+  var undecided: Set<String> = []
   var toReread: [AnyObjectID] = []
   var shares: [ZoneID: (share: Data?, permission: ZonePermission)] = [:]
   var events: [MirrorEvent] = []

@@ -160,12 +160,20 @@ package final class NaiveReplica: MirroredStore {
       file.sent = nil
       file.settle()
       file.rejected.append(rejected)
+      file.undecided.insert(rejected.identifier)
       file.toReread += objects
       return [rejected]
     }
   }
 
   package func rejected() async throws(StoreError) -> [Rejected] { file.rejected }
+  package func undecided() async throws(StoreError) -> [Rejected] {
+    let file = file
+    return file.rejected.filter { file.undecided.contains($0.identifier) }
+  }
+  package func revert(_ identifier: String) async throws(StoreError) {
+    try commit { _ = $0.undecided.remove(identifier) }
+  }
   package func keep(_ identifier: String) async throws(StoreError) {
     throw .invalid("a naive replica keeps no refused save")
   }

@@ -73,6 +73,23 @@ private struct Scene {
     #expect(try await scene.world.authenticate(user: token).refusal == .userToken, "it ends with the app's token")
   }
 
+  @Test func `a device that asks too often gets no answer, though somebody has allowed it`() async throws {
+    let scene = try await Scene()
+    let (device, code) = try await scene.begun()
+    func ask() async throws -> PollDeviceSignIn.Reply {
+      try await scene.world.service.signIns.poll(
+        PollDeviceSignIn(container: World.container, environment: .development, deviceCode: device))
+    }
+    #expect(try await ask() == .pending)
+    _ = try await scene.use(.allowDevice(code))
+    #expect(try await ask() == .slowDown)
+    scene.world.clock.advance(by: 2 * BeginDeviceSignIn.interval)
+    guard case .signedIn = try await ask() else {
+      Issue.record("the device is not signed in at its pace")
+      return
+    }
+  }
+
   @Test func `a permission outlives a restart until the device asks`() async throws {
     let scene = try await Scene()
     let (device, code) = try await scene.begun()
@@ -95,6 +112,27 @@ private struct Scene {
     #expect(try await scene.poll(device) == .expired)
     let noted = try #require(try await scene.world.ok("GET", "/admin/1/sign-ins")["signIns"]?.elements.first)
     #expect(noted["refusal"]?.string == "person")
+  }
+
+  @Test func `a code that one person has allowed is nobody else's`() async throws {
+    let scene = try await Scene()
+    let (device, code) = try await scene.begun()
+    #expect(try await scene.use(.allowDevice(code)).refusal == nil)
+    #expect(try await scene.lookUp(code).device == nil)
+    _ = try await scene.world.userWithPassword("eve")
+    let stranger = try await scene.world.authenticate(user: try await scene.world.signIn("eve").webAuthToken)
+    for act in [UseAccount.Act.allowDevice(code), .refuseDevice(code)] {
+      let reply = try await scene.world.service.directory.use(
+        UseAccount(
+          container: World.container, environment: .development,
+          userRecordName: try #require(stranger.userRecordName), grant: try #require(stranger.grant), act: act))
+      #expect(reply.refusal == .device)
+    }
+    guard case .signedIn(let token) = try await scene.poll(device) else {
+      Issue.record("the device is not signed in")
+      return
+    }
+    #expect(try await scene.world.authenticate(user: token).userRecordName == scene.user)
   }
 
   @Test func `a code lives ten minutes, for its container and environment`() async throws {

@@ -65,6 +65,14 @@ extension World {
     #expect(eve.userRecordName != named.recordName && eve.userName?.hasPrefix("acme-") == true)
   }
 
+  @Test func `a telephone number never leads to somebody's account`() async throws {
+    let world = try await World.withProvider(signUp: "open")
+    try await world.ok("POST", "/admin/1/users", #"{"name":"ada","phone":"+49 30 1234567"}"#)
+    let reply = try await world.enter(email: nil, phone: "+49301234567")
+    #expect(reply.refusal == .addressTaken && reply.webAuthToken == nil)
+    #expect(try await world.enter(email: nil, phone: "+49301234568").refusal == nil)
+  }
+
   @Test func `nobody signs up where sign-up is closed, and the known sign in`() async throws {
     let world = try await World.withProvider(signUp: "open")
     let user = try await world.enter().userRecordName

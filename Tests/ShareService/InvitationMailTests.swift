@@ -87,6 +87,18 @@ private struct MailScene {
     await mails.round()
   }
 
+  /// - Returns: the record name of a person who signed up by themselves.
+  func signUp(_ name: String, at provider: String = "acme") async throws -> String {
+    let reply = try await world.service.directory.signIn(
+      SignInByIdentity(
+        container: World.container, environment: .development, provider: provider,
+        person: .init(
+          issuer: "https://\(provider).example.org", subject: name, emailAddress: "\(name)@example.org", givenName: nil,
+          familyName: nil),
+        isKept: false, grant: nil))
+    return try #require(reply.userRecordName)
+  }
+
   func outcomes() async throws -> [String] {
     try await world.ok("GET", "/admin/1/mail/sent")["mails"]?.elements.map {
       "\($0["email"]?.string ?? "") \($0["outcome"]?.string ?? "")"
@@ -194,6 +206,68 @@ private struct MailScene {
     scene.world.clock.advance(by: Directory.mailHour)
     await scene.mails.round()
     #expect(Set(scene.counterpart.receivers).count == 240)
+  }
+
+  @Test func `accounts that strangers made for themselves leave most mails to the others`() async throws {
+    let scene = try await MailScene.begin()
+    try await scene.world.ok(
+      "POST", "/admin/1/identities",
+      #"{"name":"acme","issuer":"https://acme.example.org","clientID":"a","signUp":"open"}"#)
+    for number in 0..<20 {
+      let stranger = try await scene.signUp("stranger-\(number)")
+      try await scene.invite((0..<10).map { "p\($0)@s\(number).example.org" }, share: "S\(number)", owner: stranger)
+    }
+    #expect(scene.counterpart.receivers.count == Int(Directory.newcomersMailsPerHour))
+    let first = scene.counterpart.receivers.prefix(Int(Directory.mailsPerNewcomer) + 1)
+    #expect(Set(first.map { $0.split(separator: "@").last }).count == 2, "the first account has had its part")
+    for number in 0..<8 {
+      let owner = try await scene.world.user("owner-\(number)").recordName
+      try await scene.invite((0..<20).map { "p\($0)@o\(number).example.org" }, share: "T\(number)", owner: owner)
+    }
+    #expect(scene.counterpart.receivers.count == Int(Directory.mailsPerHour), "no stranger's mail is in the way")
+    scene.world.clock.advance(by: Directory.mailHour)
+    await scene.mails.round()
+    #expect(scene.counterpart.receivers.count { $0.hasSuffix("example.org") && $0.contains("@s") } == 100)
+  }
+
+  @Test func `an account is no newcomer after a week, with an invitation, or where an operator made it`() async throws {
+    let scene = try await MailScene.begin()
+    for (name, rule) in [("acme", "open"), ("rival", "invited")] {
+      try await scene.world.ok(
+        "POST", "/admin/1/identities",
+        #"{"name":"\#(name)","issuer":"https://\#(name).example.org","clientID":"a","signUp":"\#(rule)"}"#)
+    }
+    let old = try await scene.signUp("old", at: "acme")
+    scene.world.clock.advance(by: Directory.newcomerTime + 1)
+    try await scene.world.ok("POST", "/admin/1/invitations", #"{"email":"guest@example.org"}"#)
+    let owners = [
+      (try await scene.signUp("new", at: "acme"), Directory.mailsPerNewcomer), (old, Directory.mailsPerInviter),
+      (try await scene.signUp("guest", at: "rival"), Directory.mailsPerInviter),
+      (try await scene.world.user("made").recordName, Directory.mailsPerInviter),
+    ]
+    for (number, (owner, limit)) in owners.enumerated() {
+      let before = scene.counterpart.receivers.count
+      try await scene.invite((0..<25).map { "p\($0)@o\(number).example.org" }, share: "S\(number)", owner: owner)
+      #expect(scene.counterpart.receivers.count - before == Int(limit), "\(number)")
+    }
+  }
+
+  @Test func `the operator sees what waits, how the mails of a day ended, and the last failure`() async throws {
+    let scene = try await MailScene.begin()
+    let before = try await scene.world.ok("GET", "/admin/1/mail")
+    #expect(before["waiting"]?.int64 == 0 && before["sentInDay"]?.int64 == 0 && before["lastFailure"] == nil)
+    try await scene.invite(["ida@example.org"], share: "sent")
+    scene.counterpart.fail(.refused)
+    try await scene.invite(["bob@example.org"], share: "refused")
+    scene.counterpart.fail(.later)
+    try await scene.invite(["eve@example.org"], share: "later")
+    let failure = try #require(await scene.mails.lastFailure)
+    #expect(failure.reason == "told so (550)" && failure.at <= scene.world.clock.now)
+    let shown = try await scene.world.ok("GET", "/admin/1/mail")
+    #expect(shown["waiting"]?.int64 == 1 && shown["sentInDay"]?.int64 == 1 && shown["bouncedInDay"]?.int64 == 1)
+    #expect(shown["expiredInDay"]?.int64 == 0)
+    scene.world.clock.advance(by: Directory.mailDay)
+    #expect(try await scene.world.ok("GET", "/admin/1/mail")["sentInDay"]?.int64 == 0)
   }
 
   @Test func `a server that is away is tried again, with longer and longer waits`() async throws {

@@ -105,7 +105,7 @@ private struct Scene {
   /// The first token; nil when the sign-in is refused.
   func signIn(
     _ device: Authenticator, challenge text: String? = nil, type: String = "webauthn.get", nonce: String = "s-1",
-    signer: Authenticator? = nil, altered: Bool = false
+    signer: Authenticator? = nil, altered: Bool = false, handle: String? = nil, grant: String? = nil
   ) async throws -> String? {
     let clientData = device.clientData(type, text ?? challenge(nonce: nonce))
     let data = device.data(isNew: false)
@@ -115,8 +115,8 @@ private struct Scene {
         container: World.container, environment: .development,
         assertion: PasskeyAssertion(
           credentialID: device.credentialID, clientData: clientData + (altered ? [0x20] : []), authenticatorData: data,
-          signature: signature, relyingParty: Self.party),
-        isKept: false, grant: nil, source: SignInSource(way: .passkey, address: "192.0.2.1"))
+          signature: signature, relyingParty: Self.party, userHandle: handle.map { Array($0.utf8) }),
+        isKept: false, grant: grant, source: SignInSource(way: .passkey, address: "192.0.2.1"))
     ).webAuthToken
   }
 
@@ -220,6 +220,27 @@ private struct Scene {
     try await scene.world.ok("POST", "/admin/1/users/alice/disable")
     #expect(try await scene.signIn(device, nonce: "s-2") == nil)
     #expect(try await scene.refusal() == "credential")
+  }
+
+  @Test func `an authenticator that names another user signs nobody in`() async throws {
+    let scene = try await Scene()
+    let device = Authenticator()
+    #expect(try await scene.register(device) == nil)
+    let other = try await scene.world.user("bob").recordName
+    #expect(try await scene.signIn(device, handle: other) == nil)
+    #expect(try await scene.refusal() == "user")
+    #expect(try await scene.signIn(device, handle: scene.user) != nil, "the refusal has not used the challenge up")
+  }
+
+  @Test func `a passkey opens no session for an app that was revoked`() async throws {
+    let scene = try await Scene()
+    let device = Authenticator()
+    #expect(try await scene.register(device) == nil)
+    let api = try await scene.world.apiToken()
+    let grant = try #require(try await scene.world.authenticate(api: api).grant)
+    try await scene.world.ok("DELETE", "/admin/1/tokens/\(api)")
+    #expect(try await scene.signIn(device, grant: grant) == nil)
+    #expect(try await scene.signIn(device) != nil)
   }
 
   @Test func `a counter that does not go forward is a twin's`() async throws {

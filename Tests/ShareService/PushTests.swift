@@ -166,6 +166,32 @@ import Testing
     try await world.refused("DELETE", "/admin/1/registrations/x", status: 400)
   }
 
+  @Test func `an operator sees what the notifiers tell of the pushes, and since when`() async throws {
+    let (world, user) = try await Self.world()
+    _ = try await world.service.directory.registerForPush(Self.message(user))
+    let before = try await world.ok("GET", "/admin/1/registrations")
+    #expect(before["countedSince"] == nil && before["silent"]?.count == 0)
+    let id = try #require(before["registrations"]?.elements.first?["id"]?.int64)
+    let reports = try [
+      ("notifier-1", #"{"since":5,"pushes":[{"registration":\#(id),"lastPush":20,"delivered":2,"failed":1}]}"#),
+      ("notifier-2", #"{"since":9,"pushes":[{"registration":\#(id),"delivered":0,"failed":7,"lastFailure":"x"}]}"#),
+      ("notifier-3", nil),
+    ].map { name, text in
+      ProcessReport(
+        peer: Peer(name: name, role: .notifier, incarnation: 1, endpoint: "ipc://x", isReady: true),
+        content: try text.map { try JSONValue(parsing: Array($0.utf8)) })
+    }
+    var operators = world.operators
+    operators.pushRecords = { ids in ids == [id] ? PushRecordList(reports) : PushRecordList() }
+    let answer = await operators.answer(
+      OperatorRequest(method: "GET", path: ["admin", "1", "registrations"], query: [:], member: nil), body: [])
+    let listed = try JSONValue(parsing: answer.body)
+    let row = try #require(listed["registrations"]?.elements.first)
+    #expect(row["lastPush"]?.int64 == 20 && row["delivered"]?.int64 == 2 && row["failed"]?.int64 == 1)
+    #expect(row["lastFailure"] == nil, "the notifier that wakes the device now knows best")
+    #expect(listed["countedSince"]?.int64 == 9 && listed["silent"]?.elements.map(\.string) == ["notifier-3"])
+  }
+
   @Test func `nothing is registered where no service wakes such a device`() async throws {
     let (world, user) = try await Self.world()
     let other = RegisterForPush(

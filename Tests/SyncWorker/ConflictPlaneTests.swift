@@ -230,6 +230,7 @@ func `T-C13 two devices that count one each make two, with an import token and w
       try await b.pull()
       #expect(b.graph.objects["P"]?["displayName"] == #""A's""#)
       #expect(try await world.get("B/status").json["pending"]?["conflicts"]?.int64 == 1)
+      #expect(try await world.get("B/changes", ["after": #require(b.token)]).json["openConflicts"]?.int64 == 1)
       let entry = try #require(try await world.conflicts("A", ["state": "open"]).first)
       #expect(
         entry["kind"]?.string == "undecided" && entry["client"]?["displayName"]?.string == "B's"
@@ -260,6 +261,7 @@ func `T-C13 two devices that count one each make two, with an import token and w
       try await b.pull()
       #expect(a.graph.objects["P"]?["displayName"] == "\"\(expected)\"" && b.graph.objects["P"] == a.graph.objects["P"])
       #expect(try await world.get("B/objects/P").json["syncState"]?.string == "clean")
+      #expect(try await world.get("B/changes", ["after": #require(b.token)]).json["openConflicts"] == nil)
     }
     #expect(try await resolve(99, #"{"pick":"client"}"#).status == 404)
     #expect(try await world.get("A/conflicts", ["state": "closed"]).status == 400)

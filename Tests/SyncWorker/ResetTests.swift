@@ -242,10 +242,20 @@ func `T-L05 of two processes with the same store one is fenced off with a clear 
     let third = try #require(try await setUp(#","lease":30"#).json["leaseToken"]?.string)
     #expect(try await save("6", second).status == 409)
     #expect(try await save("6", third).status == 200)
+    // A client that chooses the token may ask again when no answer came, and still fences others off.
+    world.clock.advance(by: 31_000)
+    for _ in 0..<2 { #expect(try await setUp(#","lease":30,"newLeaseToken":77"#).json["leaseToken"]?.string == "77") }
+    #expect(try await save("7", "77").status == 200)
+    #expect(try await save("8", third).status == 409)
+    #expect(try await setUp(#","lease":30,"newLeaseToken":78"#).status == 409)
+    #expect(try await setUp(#","lease":30,"leaseToken":"77","newLeaseToken":79"#).json["leaseToken"]?.string == "77")
+    for token in ["0", "9007199254740992", #""x""#] {
+      #expect(try await setUp(#","lease":30,"newLeaseToken":\#(token)"#).reason?.contains("newLeaseToken") == true)
+    }
     for lease in ["0", "4000", #""x""#, "{}"] {
       #expect(try await setUp(#","lease":\#(lease)"#).reason?.contains("lease") == true)
     }
-    #expect(try await world.liveRecords().map(\.recordName) == ["1", "3", "4", "6"])
+    #expect(try await world.liveRecords().map(\.recordName) == ["1", "3", "4", "6", "7"])
   }
 }
 

@@ -26,6 +26,7 @@ extension ImportPage {
       case "reset": page.reset = try Reset(&reader)
       case "quarantined":
         try reader.array { reader throws(WireError) in page.quarantined.append(try ObjectProblem(&reader)) }
+      case "openConflicts": page.openConflictCount = Int(clamping: max(try reader.integer(), 0))
       default: try reader.skip()
       }
     }

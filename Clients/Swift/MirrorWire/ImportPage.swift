@@ -34,6 +34,8 @@ public struct ImportPage: Hashable, Sendable {
   public var reset: Reset?
   /// Records that were left out (R10).
   public var quarantined: [ObjectProblem]
+  /// Conflicts that wait for a decision.
+  public var openConflictCount = 0
 
   public init(
     changes: [ImportedChange], importToken: String, moreComing: Bool = false, caughtUp: Bool = true,

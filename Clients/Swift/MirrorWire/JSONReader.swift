@@ -115,6 +115,14 @@ struct JSONReader {
     }
   }
 
+  /// The bytes of a value that `body` reads.
+  mutating func source(of body: (inout JSONReader) throws(WireError) -> Void) throws(WireError) -> [UInt8] {
+    skipSpace()
+    let start = place
+    try body(&self)
+    return Array(bytes[start..<place])
+  }
+
   private mutating func number() throws(WireError) -> AttributeValue {
     skipSpace()
     let start = place

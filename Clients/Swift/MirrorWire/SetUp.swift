@@ -20,6 +20,8 @@ public struct SetUpRequest: Hashable, Sendable, Encodable {
   /// Seconds of the lease; nil: none.
   public var lease: Int?
   public var leaseToken: String?
+  /// The token of a lease that begins with the request; 1 to 2⁵³ − 1. The same request again prolongs that lease.
+  public var newLeaseToken: Int64?
   public var takesOver: Bool
 
   public init(
@@ -37,7 +39,7 @@ public struct SetUpRequest: Hashable, Sendable, Encodable {
   }
 
   private enum Key: String, CodingKey {
-    case modelHash, configuration, device, zonePolicy, account, lease, leaseToken, takeOver
+    case modelHash, configuration, device, zonePolicy, account, lease, leaseToken, newLeaseToken, takeOver
   }
   private struct Device: Encodable { let name: String }
 
@@ -54,6 +56,7 @@ public struct SetUpRequest: Hashable, Sendable, Encodable {
     }
     try container.encodeIfPresent(lease, forKey: .lease)
     try container.encodeIfPresent(leaseToken, forKey: .leaseToken)
+    try container.encodeIfPresent(newLeaseToken, forKey: .newLeaseToken)
     if takesOver { try container.encode(true, forKey: .takeOver) }
   }
 }

@@ -199,7 +199,8 @@ public struct SyncMachine: Hashable, Sendable {
     case .importPage(let waits):
       if !waits { isImportWanted = true }
       endImport(.cancelled, &outputs)
-    case .setAside, .reset, .restore: isImportWanted = true
+    case .reset: isResetWanted = true
+    case .setAside, .restore: isImportWanted = true
     }
   }
 
@@ -216,7 +217,9 @@ public struct SyncMachine: Hashable, Sendable {
     case .importPage:
       endImport(failure, &outputs)
       isImportWanted = true
-    case .setAside, .reset, .restore: break
+    // The app may have asked for it, and nothing else would ask again.
+    case .reset: isResetWanted = true
+    case .setAside, .restore: break
     }
     switch failure {
     case .transport: wait(.offline, &outputs)
@@ -260,11 +263,15 @@ public struct SyncMachine: Hashable, Sendable {
     case .none where ended == .export:
       work = .setAside
       outputs.append(.setAside(error))
-    default: wait(.failed, after: error.retryAfter, &outputs)
+    default:
+      // A reset that is refused is not asked for again: pages say whether one is due.
+      if ended == .reset { isResetWanted = false }
+      wait(.failed, after: error.retryAfter, &outputs)
     }
   }
 
   private mutating func giveResetUp(_ outputs: inout [SyncOutput]) {
+    isResetWanted = false
     block = Block(idle: .failed)
     outputs.append(.abandonReset)
   }

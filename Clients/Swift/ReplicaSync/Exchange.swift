@@ -55,6 +55,7 @@ struct ExchangeResult: Sendable {
   var deletedCount = 0
   var errors: [MirrorEvent.ObjectError] = []
   var progress: ImportPage.Progress?
+  var openConflictCount = 0
   /// What to go on with in place of the store.
   var successor: Successor?
 }
@@ -81,54 +82,10 @@ struct Exchange: Sendable {
     }
   }
 
-  // MARK: Setting up
-
-  func setUp() async throws -> ExchangeResult {
-    let position = try await store.position()
-    let account = try await plane.userRecordName()
-    // Not even the store's name is sent as somebody else.
-    if let former = position.account, former != account { return try await changeAccount(from: former, to: account) }
-    var request = SetUpRequest(modelHash: position.modelHash, configuration: position.configuration)
-    request.deviceName = options.deviceName
-    request.zonePolicy = options.zonePolicy
-    request.owner = position.account.map { .user(recordName: $0) } ?? .nobody
-    request.lease = options.lease
-    request.leaseToken = position.leaseToken
-    let (asked, answer) = (request, try await plane.setUp(request))
-    if answer.accountChange?.cocoaErrorCode == ServerError.accountChanged { throw Self.accountChanged }
-    try await store.updatePosition { position in
-      position.setUpModelHash = asked.modelHash
-      position.setUpIdentifier = answer.storeIdentifier
-      position.account = account
-      position.leaseToken = answer.leaseToken
-      position.leaseUntil = answer.leaseUntil.flatMap(WireDate.date)
-    }
-    return ExchangeResult(answer: .isSetUp)
-  }
-
-  private func changeAccount(from former: String, to user: String) async throws -> ExchangeResult {
-    guard let successor = await options.hooks.accountChanged?(former, user) else { throw Self.accountChanged }
-    var result = ExchangeResult(answer: .failed(Self.accountChanged))
-    result.successor = successor
-    return result
-  }
-
-  private static let accountChanged = SyncFailure.server(
-    ServerError(
-      status: 409, serverErrorCode: "CONFLICT", reason: "the store has the objects of another account",
-      cocoaErrorCode: ServerError.accountChanged))
-
-  /// Prolongs the lease when half of it is over.
-  private func prolongLease(_ position: MirrorPosition) async throws {
-    guard let lease = options.lease, let until = position.leaseUntil,
-      until.timeIntervalSince(surroundings.now()) < Double(lease) / 2
-    else { return }
-    _ = try await setUp()
-  }
-
   // MARK: Export
 
   func export() async throws -> ExchangeResult {
+    try await decide()
     guard var batch = try await nextBatch() else { return ExchangeResult(answer: .nothing) }
     let contents = try await store.contentsToUpload(for: batch, validAt: surroundings.now() + Contents.margin)
     if !contents.isEmpty {
@@ -154,20 +111,27 @@ struct Exchange: Sendable {
   func setAside(_ error: ServerError) async throws -> ExchangeResult {
     guard let batch = try await nextBatch() else { return ExchangeResult(answer: .nothing) }
     var result = ExchangeResult(answer: .nothing)
-    var adopting: [Rejected] = []
     for rejected in try await store.refuse(batch, at: error.refusedTransaction, error: error) {
       result.errors += rejected.objects.map { MirrorEvent.ObjectError(object: $0, error: error) }
+    }
+    try await decide()
+    try await reread()
+    result.answer = .setAside(hasMore: try await hasMore())
+    return result
+  }
+
+  /// Asks the app about refused saves, also about those before whose answer a process ended. Comes before anything is
+  /// imported or read anew, so that a save that is kept is there as it was.
+  private func decide() async throws {
+    var adopting: [Rejected] = []
+    for rejected in try await store.undecided() {
       switch await options.hooks.saveRejected?(rejected) ?? .revert {
-      // The save waits among the rejected, and its objects are read anew.
-      case .revert: break
+      case .revert: try await store.revert(rejected.identifier)
       case .keepForLater: try await store.keep(rejected.identifier)
       case .adoptWinner: adopting.append(rejected)
       }
     }
     try await adoptWinners(of: adopting)
-    try await reread()
-    result.answer = .setAside(hasMore: try await hasMore())
-    return result
   }
 
   private func adoptWinners(of rejected: [Rejected]) async throws {
@@ -176,7 +140,11 @@ struct Exchange: Sendable {
       winners[AnyObjectID(entityName: duplicate.entity, recordName: duplicate.objectID)] = duplicate.winner
     }
     // Sent again as it is, the save would be refused again.
-    if !winners.isEmpty { try await store.adopt(winners, for: rejected.map(\.identifier)) }
+    if winners.isEmpty {
+      for one in rejected { try await store.revert(one.identifier) }
+    } else {
+      try await store.adopt(winners, for: rejected.map(\.identifier))
+    }
   }
 
   private func nextBatch() async throws -> ExportBatch? {
@@ -189,6 +157,7 @@ struct Exchange: Sendable {
 
   /// - Parameter event: of the run of pages.
   func importPage(waits: Bool, event: UUID?) async throws -> ExchangeResult {
+    try await decide()
     let position = try await store.position()
     try await prolongLease(position)
     let page = try await plane.changes(after: position.importToken, limit: options.pageLimit, waits: waits)
@@ -203,7 +172,7 @@ struct Exchange: Sendable {
     return ExchangeResult(
       answer: .imported(hasMore: page.moreComing, isCaughtUp: page.caughtUp), savedCount: applied.savedCount,
       deletedCount: applied.deletedCount, errors: page.quarantined.map(MirrorEvent.ObjectError.init),
-      progress: page.progress)
+      progress: page.progress, openConflictCount: page.openConflictCount)
   }
 
   /// The page with the app's decisions about zones that ended.

@@ -104,8 +104,9 @@ package struct ObjectPlane: Sendable {
   }
 
   /// The objects' records as the record plane writes them.
-  package func records(_ objectIDs: [String]) async throws(SyncFailure) -> [UInt8] {
-    try await send("POST", "/records", body: try Self.json(ObjectIDsRequest(objectIDs)))
+  package func records(_ objectIDs: [String]) async throws(SyncFailure) -> [[UInt8]?] {
+    let bytes = try await send("POST", "/records", body: try Self.json(ObjectIDsRequest(objectIDs)))
+    return try Self.reading { () throws(WireError) in try RecordsAnswer(json: bytes) }.records
   }
 
   package func permissions(_ objectIDs: [String]) async throws(SyncFailure) -> PermissionsAnswer {

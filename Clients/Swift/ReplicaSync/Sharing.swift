@@ -171,7 +171,7 @@ package struct Sharing: Sendable {
   }
 
   /// The answer of `POST records`: records as the record plane writes them.
-  package func records(_ objectIDs: [String]) async throws(StoreError) -> [UInt8] {
+  package func records(_ objectIDs: [String]) async throws(StoreError) -> [[UInt8]?] {
     let place = try await loop.callPlace()
     return try await attempt { () throws(SyncFailure) in try await place.plane.records(objectIDs) }
   }

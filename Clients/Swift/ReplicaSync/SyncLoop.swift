@@ -77,6 +77,7 @@ package actor SyncLoop {
     let figures = try await store.figures()
     status.take(figures)
     status.isInitialImportDone = position.isInitialImportDone
+    status.conflictCount = position.openConflictCount ?? 0
     let isSetUp =
       options.lease == nil && position.setUpModelHash == position.modelHash
       && position.setUpIdentifier == position.storeIdentifier
@@ -236,6 +237,7 @@ package actor SyncLoop {
       status.importProgress = hasMore ? result.progress.map { .init(done: $0.done, total: $0.total) } : nil
       if isCaughtUp { status.isInitialImportDone = true }
       if !hasMore {
+        status.conflictCount = result.openConflictCount
         completedPage = askedPageCount
         fetchContents()
       }

@@ -39,6 +39,9 @@ public struct SyncStatus: Sendable, Equatable {
   public internal(set) var pendingObjects = 0
   public internal(set) var pendingByteCount = 0
   public internal(set) var rejectedCount = 0
+  /// Conflicts of the database that wait for a person's decision at the server, as the last import told: two people
+  /// edited an attribute whose policy is `manual`.
+  public internal(set) var conflictCount = 0
   /// Contents that are still to be fetched when they are read.
   public internal(set) var missingContents = 0
   /// nil: no run of pages is under way.

@@ -27,6 +27,7 @@ const PAGES = [
   ["People: sessions", "people", ["sessions"]],
   ["People: woken devices", "people", ["registrations"]],
   ["People: sign-ins", "people", ["sign-ins"]],
+  ["People: mail", "people", ["mail"], true],
   ["People: audit", "people", ["audit"]],
   ["Operations: backups", "operations", [], true],
   ["Operations: logs", "operations", ["logs"], true],

@@ -23,7 +23,8 @@ extension Gateway {
     let query = "?state=\(state.text(signedWith: key))\(destination == .app ? "" : "&for=account")"
     return await providers(of: state.container).map { entry in
       SignInPage.ProviderLink(
-        displayName: entry.displayName, address: "/signin/with/\(entry.name)\(query)\(destination.parameters)")
+        displayName: entry.displayName, address: "/signin/with/\(entry.name)\(query)\(destination.parameters)",
+        icon: entry.icon.map { Self.address(of: $0, provider: entry.name) })
     }
   }
 

@@ -21,6 +21,8 @@ struct Page {
   var script: String?
   /// A source that the answer to a form may redirect to, besides this server.
   var formTarget: String?
+  /// True for a page with pictures of this server.
+  var showsIcons = false
   /// The value of a `Set-Cookie` header.
   var cookie: String?
 
@@ -40,6 +42,7 @@ struct Page {
       """
     let policy =
       "default-src 'none'; style-src \(Self.hash(PageStyle.text)); script-src \(script.map(Self.hash) ?? "'none'"); "
+      + (showsIcons ? "img-src 'self'; " : "")
       + "form-action 'self'\(formTarget.map { " " + $0 } ?? ""); frame-ancestors 'none'; base-uri 'none'"
     var headers: [(name: String, value: String)] = [
       ("Content-Type", "text/html; charset=utf-8"), ("Cache-Control", "no-store"), ("Content-Security-Policy", policy),

@@ -58,6 +58,7 @@ enum PageStyle {
       background: var(--ground); border-radius: 50%; flex: none; height: 1.75rem; line-height: 1.75rem;
       text-align: center; width: 1.75rem;
     }
+    .icon { border-radius: .375rem; flex: none; height: 1.75rem; object-fit: contain; width: 1.75rem; }
     .or { color: var(--soft); font-size: .9rem; margin: 1.25rem 0 0; text-align: center; }
     h2 { font-size: 1.1rem; font-weight: 650; margin: 1.75rem 0 0; }
     .rows { list-style: none; margin: 0; padding: 0; }

@@ -49,7 +49,7 @@ extension Gateway {
     else { return nil }
     return PasskeyAssertion(
       credentialID: credentialID, clientData: clientData, authenticatorData: data, signature: signature,
-      relyingParty: party)
+      relyingParty: party, userHandle: fields.bytes("user").flatMap { $0.isEmpty ? nil : $0 })
   }
 
   /// Signs in the owner of a passkey.
@@ -138,6 +138,7 @@ struct PasskeyData: Hashable, Sendable {
         const keep = document.getElementById('keep');
         return {credential: coded(found.rawId), client: coded(found.response.clientDataJSON), \
       data: coded(found.response.authenticatorData), signature: coded(found.response.signature), \
+      user: coded(found.response.userHandle || []), \
       keep: keep && keep.checked ? 'yes' : ''};
       });
       """

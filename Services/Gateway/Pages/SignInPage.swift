@@ -39,6 +39,8 @@ enum SignInPage {
     let displayName: String
     /// Percent-encoded, on this server.
     let address: String
+    /// On this server; nil: the name's first letter stands for the provider.
+    let icon: String?
   }
 
   /// The page with the form, but for the visitor's own entries.
@@ -81,13 +83,14 @@ enum SignInPage {
     return page(
       problem,
       data: (form.passkey?.attributes ?? []) + [("origin", state.origin ?? ""), ("callback", callback ?? "")], content,
-      script: formScript + PasskeyData.signInScript, formTarget: callback.map(source))
+      script: formScript + PasskeyData.signInScript, formTarget: callback.map(source),
+      showsIcons: form.providers.contains { $0.icon != nil })
   }
 
   /// - Parameter action: escaped.
   private static func passkeyForm(_ action: String) -> String {
     PasskeyData.form(
-      "passkey", action: action, act: "passkey", fields: ["credential", "client", "data", "signature", "keep"],
+      "passkey", action: action, act: "passkey", fields: ["credential", "client", "data", "signature", "user", "keep"],
       button: "Use a passkey")
   }
 
@@ -115,12 +118,17 @@ enum SignInPage {
     guard !providers.isEmpty else { return "" }
     let links = providers.map { provider in
       """
-      <a class="provider" href="\(Page.escaped(provider.address))"><span class="mark" aria-hidden="true">\
-      \(Page.escaped(provider.displayName.first.map { String($0).uppercased() } ?? ""))</span>Continue with \
+      <a class="provider" href="\(Page.escaped(provider.address))">\(mark(of: provider))Continue with \
       \(Page.escaped(provider.displayName))</a>
       """
     }
     return "<p class=\"providers\">\n\(links.joined(separator: "\n"))\n</p>\n<p class=\"or\">or with a password</p>"
+  }
+
+  private static func mark(of provider: ProviderLink) -> String {
+    if let icon = provider.icon { return "<img class=\"icon\" alt=\"\" src=\"\(Page.escaped(icon))\">" }
+    let letter = provider.displayName.first.map { String($0).uppercased() } ?? ""
+    return "<span class=\"mark\" aria-hidden=\"true\">\(Page.escaped(letter))</span>"
   }
 
   /// Hands the token to the app: in the callback's address, or in one message to the page that opened this one.
@@ -158,11 +166,11 @@ enum SignInPage {
 
   private static func page(
     _ problem: Problem?, data: [(name: String, value: String)], _ content: String, script: String,
-    formTarget: String? = nil
+    formTarget: String? = nil, showsIcons: Bool = false
   ) -> HTTPResponse {
     Page(
       title: "Sign in", status: problem?.status ?? 200, retryAfter: problem?.retryAfter, data: data, content: content,
-      script: script, formTarget: formTarget
+      script: script, formTarget: formTarget, showsIcons: showsIcons
     ).response
   }
 

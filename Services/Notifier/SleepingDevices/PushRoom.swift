@@ -11,8 +11,8 @@ struct PushLimits: Sendable {
   var underWay = 256
   var underWayTogether = 1024
   var underWayOfUser = 64
-  /// Attempts of one push.
-  var attempts = 8
+  /// Attempts of one push: with the pauses between them more than an hour, which a service may be away.
+  var attempts = 24
   var firstPause = Duration.seconds(1)
   var longestPause = Duration.seconds(300)
 }

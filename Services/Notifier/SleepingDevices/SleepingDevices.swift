@@ -14,6 +14,7 @@ final class SleepingDevices: Sendable {
     var clients: PushClients
     var areServicesStale = true
     var lines: PushLines
+    var records: PushRecords
     /// The time at which the sending task is woken next.
     var alarm: ContinuousClock.Instant?
   }
@@ -21,6 +22,7 @@ final class SleepingDevices: Sendable {
   private let switchboard: Switchboard
   private let authenticator: Authenticator
   private let timing: Timing
+  private let clock: any WallClock
   private let log: Log
   private let metrics: PushMetrics
   private let state: Mutex<State>
@@ -33,14 +35,18 @@ final class SleepingDevices: Sendable {
 
   init(
     _ switchboard: Switchboard, _ authenticator: Authenticator, clients: PushClients, limits: PushLimits,
-    metrics: Metrics, timing: Timing, log: Log, name: String
+    metrics: Metrics, timing: Timing, clock: any WallClock, log: Log, name: String
   ) {
     self.switchboard = switchboard
     self.authenticator = authenticator
     self.timing = timing
+    self.clock = clock
     self.log = log
     self.metrics = PushMetrics(metrics)
-    state = Mutex(State(roster: PushRoster(name: name), clients: clients, lines: PushLines(limits)))
+    state = Mutex(
+      State(
+        roster: PushRoster(name: name), clients: clients, lines: PushLines(limits),
+        records: PushRecords(since: clock.now)))
     metrics.collect("push_registrations", "Devices that registered to be woken, here and at other notifiers.") {
       [weak self] in [Metrics.Sample(Double(self?.state.withLock { $0.roster.count } ?? 0))]
     }
@@ -94,6 +100,7 @@ final class SleepingDevices: Sendable {
 
   private func apply(_ change: PushRoster.Change) {
     for id in change.ended {
+      state.withLock { $0.records.forget(id) }
       if let listener = state.withLock({ $0.listeners.removeValue(forKey: id) }) { switchboard.disconnect(listener) }
     }
     for registration in change.begun {
@@ -139,6 +146,11 @@ final class SleepingDevices: Sendable {
         })
       if page.isLast { return }
     }
+  }
+
+  /// The body of the answer.
+  func answer(_ question: FetchPushRecords) -> [UInt8] {
+    state.withLock { $0.records.json(of: question.registrations.prefix(FetchPushRecords.limit)) }
   }
 
   // MARK: Tasks
@@ -217,6 +229,8 @@ final class SleepingDevices: Sendable {
     let content = PushContent(push.ping, byteLimit: registration.address.byteLimit)
     let outcome = await sender.send(content, to: registration.address)
     metrics.count(outcome, of: entry.name)
+    let at = clock.now
+    state.withLock { $0.records.note(outcome, of: registration.id, at: at) }
     log.debug(
       "push",
       ["service": .text(entry.name), "registration": .integer(registration.id), "outcome": .text(outcome.name)])

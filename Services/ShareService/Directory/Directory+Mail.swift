@@ -61,10 +61,6 @@ enum MailOutcome: String, Sendable, CaseIterable {
 }
 
 extension Directory {
-  /// Mails of one inviter, and to one address, in a day; of the whole installation in an hour.
-  static let mailsPerInviter: Int64 = 20
-  static let mailsPerAddress: Int64 = 3
-  static let mailsPerHour: Int64 = 200
   static let mailDay: Int64 = 86_400_000
   static let mailHour: Int64 = 3_600_000
   /// A mail that could not be sent for this long is given up; an older invitation is none. Unit: milliseconds.
@@ -133,38 +129,6 @@ extension Directory {
     try count("SELECT count(*) FROM waitingInvitation WHERE mailDue IS NOT NULL")
   }
 
-  enum MailVerdict: Hashable, Sendable {
-    case send
-    /// The person has an account by now, or asked for no more.
-    case drop
-    case expire
-    /// The inviter or the address has reached a limit, until about this time, in milliseconds since 1970.
-    case wait(until: Int64)
-    /// The installation has reached its limit.
-    case pause
-  }
-
-  func verdict(on mail: DueMail) throws -> MailVerdict {
-    if try refusesMail(mail.emailAddress) || user(emailAddress: mail.emailAddress) != nil { return .drop }
-    let now = clock.now
-    if mail.added < now - Self.mailPatience { return .expire }
-    let counts = try connection.statement(
-      SQL(
-        "mail.counts",
-        """
-        SELECT (SELECT count(*) FROM sentMail WHERE owner = ?1 AND at > ?3),
-          (SELECT count(*) FROM sentMail WHERE email = ?2 AND at > ?3), (SELECT count(*) FROM sentMail WHERE at > ?4)
-        """)
-    ).binding(mail.database.owner, mail.emailAddress, now - Self.mailDay, now - Self.mailHour).first {
-      (inviter: $0.int64(0), address: $0.int64(1), all: $0.int64(2))
-    }
-    guard let counts else { return .send }
-    if counts.inviter >= Self.mailsPerInviter || counts.address >= Self.mailsPerAddress {
-      return .wait(until: now + Self.mailHour)
-    }
-    return counts.all >= Self.mailsPerHour ? .pause : .send
-  }
-
   func postpone(_ mail: DueMail, until time: Int64, isAttempt: Bool) throws {
     try change {
       try connection.statement(
@@ -198,6 +162,14 @@ extension Directory {
   }
 
   // MARK: Sent mails
+
+  /// The mails that ended in the last day.
+  func mailsOfDay() throws -> [MailOutcome: Int64] {
+    try connection.statement(
+      SQL("sentMail.ofDay", "SELECT outcome, count(*) FROM sentMail WHERE at > ?1 GROUP BY outcome")
+    ).binding(clock.now - Self.mailDay).all { (MailOutcome(rawValue: $0.text(0)), $0.int64(1)) }
+      .reduce(into: [:]) { counts, row in if let outcome = row.0 { counts[outcome] = row.1 } }
+  }
 
   struct SentMailRow: Sendable, Hashable {
     let number: Int64
@@ -254,7 +226,7 @@ extension Directory {
     }
   }
 
-  private func refusesMail(_ emailAddress: String) throws -> Bool {
+  func refusesMail(_ emailAddress: String) throws -> Bool {
     try connection.statement(SQL("mailRefusal.get", "SELECT 1 FROM mailRefusal WHERE email = ?1")).binding(emailAddress)
       .first { _ in true } ?? false
   }

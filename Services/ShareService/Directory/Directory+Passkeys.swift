@@ -141,6 +141,7 @@ extension Directory {
         of: assertion.clientData, type: "webauthn.get", at: assertion.relyingParty, key: signingKey, now: clock.now)
       guard challenge.purpose == .signIn else { throw .challenge }
       guard let known, !known.isDisabled else { throw .credential }
+      guard assertion.userHandle.map({ $0 == Array(known.recordName.utf8) }) ?? true else { throw .user }
       counter = try Passkey.verify(assertion, key: known.key, counter: known.counter)
     } catch {
       return .failure(error)

@@ -40,7 +40,15 @@ actor InvitationMails {
   private var ask: @Sendable (DescribeInvitation) async -> DescribeInvitation.Reply? = { _ in nil }
   private(set) var counts: [MailOutcome: Int] = [:]
   private(set) var laterCount = 0
+  /// The latest attempt that failed; nil since the process began.
+  private(set) var lastFailure: Failure?
   private let rounds = Rounds(every: pause)
+
+  struct Failure: Hashable, Sendable {
+    /// Milliseconds since 1970.
+    let at: Int64
+    let reason: String
+  }
 
   private static let pause = Duration.seconds(5)
   private static let pageCount = 20
@@ -131,6 +139,7 @@ actor InvitationMails {
     do throws(MailError) {
       try await sender.send(message, by: server)
     } catch {
+      lastFailure = Failure(at: clock.now, reason: error.reason)
       if error.kind == .refused { return try await finish(mail, .bounced, error.reason) }
       laterCount += 1
       let wait = min(Self.longestWait, Self.firstWait << Int64(min(mail.attempts, 20)))

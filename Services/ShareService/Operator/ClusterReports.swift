@@ -116,6 +116,11 @@ struct ClusterReports: Sendable {
     return PingList(reports, after: question.after, limit: question.limit)
   }
 
+  func pushRecords(of registrations: [Int64]) async -> PushRecordList {
+    let question = FetchPushRecords(registrations: registrations)
+    return PushRecordList(await bus.reports(on: question, within: Self.deadline) { $0.role == .notifier })
+  }
+
   private func gather(_ subject: String, _ query: [String: String]) async -> [ProcessReport] {
     await bus.reports(on: WorkerReport(subject: subject, query: query), within: Self.deadline)
   }

@@ -6,7 +6,8 @@ import Records
 import ServiceBus
 
 extension OperatorAPI {
-  /// `GET` (with `?container=` those of one container), `POST` with the members of `ProviderObject`, `DELETE /{name}`.
+  /// `GET` (with `?container=` those of one container), `POST` with the members of `ProviderObject`, `DELETE /{name}`,
+  /// `PUT /{name}/icon` with a picture, or with nothing to take it away.
   func identities(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
@@ -22,6 +23,7 @@ extension OperatorAPI {
         for client in row.entry.nativeClientIDs { writer.string(client) }
         writer.endArray()
         writer.member("signUp", row.signUp.rawValue)
+        if let icon = row.entry.icon { writer.member("icon", icon.kind.rawValue) }
         writer.member("created", row.created)
       }
     case ("POST", 0):
@@ -33,6 +35,11 @@ extension OperatorAPI {
         writer.member("returnPath", "/signin/return/\(entry.name)")
         writer.member("logoutPath", "/signin/logout/\(entry.name)")
       }
+    case ("PUT", 2) where request.rest[1] == "icon":
+      let icon: ProviderIcon? = request.body.isEmpty ? nil : try ProviderIcon(checking: request.body)
+      try await directory.setIcon(icon, ofProvider: request.rest[0])
+      await publish(DirectoryChanged(credentials: true, schemas: []))
+      return OperatorAnswer { $0.member("icon", icon?.kind.rawValue ?? "none") }
     case ("DELETE", 1):
       try await directory.removeIdentityProvider(request.rest[0])
       await publish(DirectoryChanged(credentials: true, schemas: []))

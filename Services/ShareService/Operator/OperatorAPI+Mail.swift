@@ -45,6 +45,8 @@ extension OperatorAPI {
   private func mailAnswer() async throws -> OperatorAnswer {
     let settings = try await settings()
     let waiting = try await directory.waitingMailCount()
+    let ends = try await directory.mailsOfDay()
+    let failure = await lastMailFailure()
     return OperatorAnswer { writer in
       writer.member("server", settings.server)
       if let user = settings.user { writer.member("user", user) }
@@ -52,6 +54,11 @@ extension OperatorAPI {
       if let name = settings.fromName { writer.member("fromName", name) }
       writer.member("linkURL", settings.linkURL)
       writer.member("waiting", waiting)
+      for outcome in MailOutcome.allCases { writer.member("\(outcome.rawValue)InDay", ends[outcome] ?? 0) }
+      if let failure {
+        writer.member("lastFailure", failure.reason)
+        writer.member("lastFailureAt", failure.at)
+      }
     }
   }
 

@@ -49,22 +49,20 @@ extension OperatorAPI {
     }
   }
 
-  /// `GET` with `?container=` and `?user=`, `DELETE /{id}`.
+  /// `GET` with `?container=` and `?user=`, `DELETE /{id}`. The notifiers tell of the pushes.
   func registrations(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
       let container = try request.query["container"].map { name throws(RecordError) in try Self.container(name) }
       let rows = try await directory.pushRegistrations(of: container, ofUser: request.query["user"])
-      return OperatorAnswer(list: "registrations", rows) { row, writer in
-        let registration = row.registration
-        writer.member("id", registration.id)
-        writer.member("container", registration.device.container.rawValue)
-        writer.member("environment", registration.device.environment.rawValue)
-        writer.member("user", row.userName)
-        writer.member("device", registration.device.clientID)
-        writer.member("address", registration.address.label)
-        writer.member("hearsEveryZone", registration.hearsEveryZone)
-        writer.member("renewed", row.renewed)
+      let records = await pushRecords(rows.map(\.registration.id))
+      return OperatorAnswer { writer in
+        writer.key("registrations")
+        writer.beginArray()
+        for row in rows { Self.write(row, records, to: &writer) }
+        writer.endArray()
+        if let since = records.since { writer.member("countedSince", since) }
+        writer.member("silent", records.silent)
       }
     case ("DELETE", 1):
       guard let id = Int64(request.rest[0]) else {
@@ -75,6 +73,25 @@ extension OperatorAPI {
       return OperatorAnswer { $0.member("ended", true) }
     default: throw Self.noSuchCall(request)
     }
+  }
+}
+
+extension OperatorAPI {
+  private static func write(
+    _ row: Directory.PushRegistrationRow, _ records: PushRecordList, to writer: inout JSONWriter
+  ) {
+    let registration = row.registration
+    writer.beginObject()
+    writer.member("id", registration.id)
+    writer.member("container", registration.device.container.rawValue)
+    writer.member("environment", registration.device.environment.rawValue)
+    writer.member("user", row.userName)
+    writer.member("device", registration.device.clientID)
+    writer.member("address", registration.address.label)
+    writer.member("hearsEveryZone", registration.hearsEveryZone)
+    writer.member("renewed", row.renewed)
+    records.write(registration.id, to: &writer)
+    writer.endObject()
   }
 }
 

@@ -70,6 +70,10 @@ struct OperatorAPI: Sendable {
   let command: @Sendable (_ subject: String, _ query: [String: String]) async -> OperatorAnswer?
   /// The pings that notifiers sent lately; none before they can be asked.
   var sentPings: @Sendable (FetchPings) async -> PingList = { _ in PingList() }
+  /// The latest mail that a server did not take.
+  var lastMailFailure: @Sendable () async -> InvitationMails.Failure? = { nil }
+  /// What became of the pushes to some registrations.
+  var pushRecords: @Sendable ([Int64]) async -> PushRecordList = { _ in PushRecordList() }
   /// Answers the calls on the processes' own figures and log lines.
   var records: @Sendable (_ subject: String, _ query: [String: String]) async throws -> OperatorAnswer? = { _, _ in nil
   }

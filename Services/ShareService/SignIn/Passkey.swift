@@ -10,7 +10,8 @@ import WebServices
 enum Passkey {
   /// A reason why an answer counts for nothing.
   enum Refusal: String, Error, Hashable {
-    case malformed, type, challenge, origin, relyingParty, presence, verification, credential, key, signature, counter
+    case malformed, type, challenge, origin, relyingParty, presence, verification, credential, key, signature, counter,
+      user
   }
 
   private static let clientDataByteLimit = 8192

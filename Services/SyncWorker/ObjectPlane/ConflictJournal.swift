@@ -112,6 +112,11 @@ extension ConflictLoss {
 }
 
 extension ShardSnapshot {
+  /// Conflicts that wait for a decision and that the store's user sees: in the public database their own.
+  func openConflictCount(for mirror: StoredMirror) throws -> Int {
+    try openConflictCount(in: mirror.databaseKey, of: mirror.scope == .public ? mirror.userRecordName : nil)
+  }
+
   /// Numbers of an object's conflicts that await a decision, ascending, at most 100.
   func openConflicts(of objectID: String, for mirror: StoredMirror) throws -> [Int64] {
     let filter = ConflictFilter(

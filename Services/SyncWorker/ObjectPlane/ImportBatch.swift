@@ -50,7 +50,9 @@ extension StoreCall {
           isFirst: position == nil, state: state, reader: reader,
           upgrade: upgrade, at: started, output: ImportBatchWriter(values: values), in: snapshot)
         try batch.fill(limit: limit, from: snapshot)
-        let (written, page) = batch.finish()
+        // An owner's conflicts are no guest's to decide.
+        let conflictCount = current.isGuest ? 0 : try snapshot.openConflictCount(for: current)
+        let (written, page) = batch.finish(openConflictCount: conflictCount)
         try reader.inliner.contents?.complete()
         // During a refetch or after a reset, a client does not have everything that its token passes.
         return ReadPage(

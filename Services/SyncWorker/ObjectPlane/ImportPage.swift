@@ -376,7 +376,7 @@ struct ImportBatch {
     page.leftOut.append(StoredUnimported(problem, place, row.sequence, of: mirror, after: earlier, at: now))
   }
 
-  consuming func finish() -> (WrittenImportBatch, ImportedPage) {
+  consuming func finish(openConflictCount: Int) -> (WrittenImportBatch, ImportedPage) {
     var page = page
     page.sequence = position.sequence
     page.completesFirstImport = state.firstImportAt == nil && !page.moreComing
@@ -391,7 +391,7 @@ struct ImportBatch {
       + max(database.stepCount(through: position.sequence) - start, 0)
     let importState = ImportState(
       done: page.moreComing ? min(done, total) : total, total: total,
-      isInitialImportDone: wasComplete || !page.moreComing, reset: reset)
+      isInitialImportDone: wasComplete || !page.moreComing, reset: reset, openConflictCount: openConflictCount)
     return (
       output.finish(importToken: position.token(of: database).text, moreComing: page.moreComing, state: importState),
       page

@@ -82,8 +82,7 @@ extension StoreCall {
       uploads = try PendingUploads(of: mirror, in: snapshot)
       sync = try snapshot.syncState(of: mirror.key)
       holds = try snapshot.zoneHolds(of: mirror.key).filter { $0.decision == nil }
-      conflictCount = try snapshot.openConflictCount(
-        in: mirror.databaseKey, of: mirror.scope == .public ? mirror.userRecordName : nil)
+      conflictCount = try snapshot.openConflictCount(for: mirror)
       notImportedCount = try snapshot.unimported(of: mirror.key, afterKey: 0, limit: ImportBatch.unimportedLimit).count
     }
   }

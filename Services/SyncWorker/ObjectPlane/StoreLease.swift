@@ -17,12 +17,13 @@ extension StoreCall {
   func take(
     _ lease: SetUpStoreRequest.Lease, of mirror: inout StoredMirror, _ state: inout StoredSyncState, at now: Int64
   ) throws(RecordError) -> (token: String, until: Int64) {
-    if lease.token != String(mirror.lease) || mirror.lease == 0 {
+    let tokens = [lease.token, lease.newToken.map { String($0) }]
+    if mirror.lease == 0 || !tokens.contains(String(mirror.lease)) {
       guard mirror.lease == 0 || lease.takesOver || state.leaseUntil <= steadyNow else {
         throw Self.fenced(until: state.leaseUntil, at: steadyNow)
       }
-      // The number never repeats, even after the store is removed and set up again.
-      mirror.lease = max(mirror.lease + 1, now)
+      // The server's number never repeats, even after the store is removed and set up again.
+      mirror.lease = lease.newToken ?? max(mirror.lease + 1, now)
     }
     state.leaseUntil = steadyNow + lease.seconds * 1000
     return (String(mirror.lease), now + lease.seconds * 1000)

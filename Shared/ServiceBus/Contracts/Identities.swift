@@ -2,6 +2,19 @@
 
 public import Records
 
+/// A small picture that the sign-in page shows beside a provider's name.
+public struct ProviderIcon: Hashable, Codable, Sendable {
+  public enum Kind: String, Codable, Sendable { case png, svg }
+
+  public let kind: Kind
+  public let bytes: [UInt8]
+
+  public init(kind: Kind, bytes: [UInt8]) {
+    self.kind = kind
+    self.bytes = bytes
+  }
+}
+
 /// A provider of OpenID Connect, as the operator registered the installation with it.
 public struct IdentityProviderEntry: Hashable, Codable, Sendable {
   public enum Secret: Hashable, Codable, Sendable {
@@ -24,11 +37,14 @@ public struct IdentityProviderEntry: Hashable, Codable, Sendable {
   public let scopes: [String]
   /// True for a provider that answers by a form of its own.
   public let answersByForm: Bool
+  /// nil: the page shows the first letter of the name.
+  public var icon: ProviderIcon?
 
   public init(
     name: String, displayName: String, issuer: String, clientID: String, secret: Secret, nativeClientIDs: [String],
-    scopes: [String], answersByForm: Bool
+    scopes: [String], answersByForm: Bool, icon: ProviderIcon? = nil
   ) {
+    self.icon = icon
     self.name = name
     self.displayName = displayName
     self.issuer = issuer

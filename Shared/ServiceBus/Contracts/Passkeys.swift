@@ -45,11 +45,14 @@ public struct PasskeyAssertion: Hashable, Codable, Sendable {
   /// ECDSA in DER, over the authenticator's data and the SHA-256 of the client's.
   public let signature: [UInt8]
   public let relyingParty: RelyingParty
+  /// The record name of the user for whom the authenticator keeps the key; nil when it tells none.
+  public let userHandle: [UInt8]?
 
   public init(
     credentialID: [UInt8], clientData: [UInt8], authenticatorData: [UInt8], signature: [UInt8],
-    relyingParty: RelyingParty
+    relyingParty: RelyingParty, userHandle: [UInt8]? = nil
   ) {
+    self.userHandle = userHandle
     self.credentialID = credentialID
     self.clientData = clientData
     self.authenticatorData = authenticatorData

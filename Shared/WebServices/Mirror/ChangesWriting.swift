@@ -15,12 +15,18 @@ public struct ImportState: Sendable {
   public var isInitialImportDone: Bool
   /// The reset under way, and whether the client's new copy is complete with this page; nil without a reset.
   public var reset: (reason: ResetReason, isDone: Bool)?
+  /// Conflicts of the database that wait for a decision.
+  public var openConflictCount: Int
 
-  public init(done: Int64, total: Int64, isInitialImportDone: Bool, reset: (reason: ResetReason, isDone: Bool)? = nil) {
+  public init(
+    done: Int64, total: Int64, isInitialImportDone: Bool, reset: (reason: ResetReason, isDone: Bool)? = nil,
+    openConflictCount: Int = 0
+  ) {
     self.done = done
     self.total = total
     self.isInitialImportDone = isInitialImportDone
     self.reset = reset
+    self.openConflictCount = openConflictCount
   }
 
   func writeMembers(to writer: inout JSONWriter) {
@@ -33,6 +39,7 @@ public struct ImportState: Sendable {
     writer.beginObject()
     writer.member("done", isInitialImportDone)
     writer.endObject()
+    if openConflictCount > 0 { writer.member("openConflicts", openConflictCount) }
     guard let reset else { return }
     writer.key("reset")
     writer.beginObject()

@@ -28,11 +28,16 @@ public struct SetUpStoreRequest: Hashable, Sendable {
     public let seconds: Int64
     /// The token of the lease that the client has; nil for a first request.
     public let token: String?
+    /// The token of the lease if it begins now, chosen by the client at random: it may ask again when no answer came.
+    /// nil: the server chooses.
+    public let newToken: Int64?
     /// True to take the lease from another process.
     public let takesOver: Bool
 
     static let secondsRange: ClosedRange<Int64> = 1...3600
     static let standardSeconds: Int64 = 60
+    /// Whole numbers of JSON.
+    static let newTokenRange: ClosedRange<Int64> = 1...(1 << 53) - 1
   }
 
   /// - Throws: `BAD_REQUEST` with the key.
@@ -81,8 +86,13 @@ public struct SetUpStoreRequest: Hashable, Sendable {
         """
       )
     }
+    let newToken = try body.optionalInteger("newLeaseToken")
+    if let newToken, !Lease.newTokenRange.contains(newToken) {
+      throw RecordError(
+        .badRequest, "newLeaseToken must be a number from 1 to \(Lease.newTokenRange.upperBound)")
+    }
     return Lease(
-      seconds: seconds, token: try body.optionalString("leaseToken"),
+      seconds: seconds, token: try body.optionalString("leaseToken"), newToken: newToken,
       takesOver: try body.optionalBool("takeOver") ?? false)
   }
 }

@@ -79,8 +79,8 @@ public struct StoreHooks: Sendable {
   /// Somebody else is signed in than the user whose objects the store has; both by record names. The store goes on with
   /// that account's own file, and tells so as of a change. nil: the former account's file is kept apart.
   public var accountChanged: (@Sendable (_ former: String, _ user: String) async -> AccountDecision)?
-  /// The server refused a save that was accepted here. nil: the save waits among the rejections, and its objects become
-  /// what the server has.
+  /// The server refused a save that was accepted here. A process that ends before its answer is asked again by the
+  /// next. nil: the save waits among the rejections, and its objects become what the server has.
   public var saveRejected: (@Sendable (Rejection) async -> RejectionDecision)?
 
   public init() {}

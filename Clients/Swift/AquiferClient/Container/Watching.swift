@@ -36,7 +36,8 @@ extension PersistentContainer {
     })
   }
 
-  /// Each commit of a store, imports too. However slow the reader, one change waits, into which later ones merge.
+  /// Each commit of a store, imports too, and changes of shares, which have no history. However slow the reader, one
+  /// change waits, into which later ones merge.
   /// - Parameter store: nil: all.
   public func remoteChanges(of store: PersistentStore? = nil) -> some AsyncSequence<RemoteChange, Never> & Sendable {
     let (ticks, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))

@@ -12,7 +12,7 @@ public struct Event: Sendable, Identifiable {
   public let kind: Kind
   public let store: PersistentStore
   public let startDate: Date
-  /// nil: it is under way.
+  /// nil: it is under way. An event whose process ended is ended when the store opens again.
   public let endDate: Date?
   public let succeeded: Bool
   public let errors: [ObjectError]

@@ -94,7 +94,8 @@ extension PersistentContainer {
 
   /// The CloudKit record of an object, as JSON in the form of the record plane; nil: the server has none.
   public func record<Object>(for object: ObjectID<Object>) async throws(StoreError) -> Data? {
-    Data(try await sharing(try await home(of: [object.any])).records([object.recordName]))
+    let records = try await sharing(try await home(of: [object.any])).records([object.recordName])
+    return records.first.flatMap { $0 }.map { Data($0) }
   }
 
   // MARK: Stores

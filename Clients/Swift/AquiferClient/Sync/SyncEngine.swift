@@ -91,11 +91,26 @@ public final class SyncEngine: Sendable {
     for mirroring in mirrorings { await mirroring.take(.online(isOnline)) }
   }
 
-  /// Sends what is saved, and imports what the server has now. Another device that calls it afterwards has all of it.
+  /// Sends what is saved, and imports what the server has now, all stores at a time. Another device that calls it
+  /// afterwards has all of it.
   /// - Throws: what keeps it from that when the time is over, such as `offline`; at once what waiting does not mend:
   ///   `signedOut`, `accountChanged`, `modelUnknown`.
   public func syncNow(timeout: Duration = .seconds(30)) async throws(StoreError) {
-    for store in stores { if let loop = loops[store.store] { try await loop.syncNow(timeout: timeout) } }
+    let loops = stores.compactMap { self.loops[$0.store] }
+    let failures = await withTaskGroup(of: (place: Int, failure: StoreError?).self) { group in
+      for (place, loop) in loops.enumerated() {
+        group.addTask {
+          do throws(StoreError) {
+            try await loop.syncNow(timeout: timeout)
+            return (place, nil)
+          } catch { return (place, error) }
+        }
+      }
+      var failures: [StoreError?] = Array(repeating: nil, count: loops.count)
+      for await ended in group { failures[ended.place] = ended.failure }
+      return failures
+    }
+    if let first = failures.lazy.compactMap({ $0 }).first { throw first }
   }
 
   /// The present status and each later one; a slow reader misses those between. A store that is local has none.

@@ -35,22 +35,4 @@ extension Replica {
       return []
     }
   }
-
-  package func rejected() async throws(StoreError) -> [Rejected] {
-    do {
-      return try await read { snapshot in
-        try snapshot.connection.statement(Self.selectRejected).all { row in
-          let transaction = try Transaction(json: row.blob(2))
-          return Rejected(
-            identifier: row.text(0), transactionNumber: row.int64(1), author: transaction.author,
-            objects: transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) },
-            error: try ServerError(json: row.blob(3)),
-            isConsequence: row.bool(4), date: Date(milliseconds: row.int64(5)))
-        }
-      }
-    } catch { throw storeError(error) }
-  }
-
-  private static let selectRejected = SQL(
-    "rejected", "SELECT identifier, number, body, error, isConsequence, at FROM rejected ORDER BY number, identifier")
 }

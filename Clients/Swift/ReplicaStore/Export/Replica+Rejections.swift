@@ -5,10 +5,33 @@ import MirrorWire
 import SQLite
 
 extension Replica {
+  package func rejected() async throws(StoreError) -> [Rejected] { try await rejected(RejectedRow.all) }
+  package func undecided() async throws(StoreError) -> [Rejected] { try await rejected(RejectedRow.undecided) }
+
+  private func rejected(_ select: SQL) async throws(StoreError) -> [Rejected] {
+    do {
+      return try await read { snapshot in
+        try snapshot.connection.statement(select).all { row in
+          let transaction = try Transaction(json: row.blob(2))
+          return Rejected(
+            identifier: row.text(0), transactionNumber: row.int64(1), author: transaction.author,
+            objects: transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) },
+            error: try ServerError(json: row.blob(3)),
+            isConsequence: row.bool(4), date: Date(milliseconds: row.int64(5)))
+        }
+      }
+    } catch { throw storeError(error) }
+  }
+
+  package func revert(_ identifier: String) async throws(StoreError) {
+    try await write { writer, _ in try RejectedRow(identifier, writer.snapshot, writer.tables)?.decide() }
+  }
+
   package func keep(_ identifier: String) async throws(StoreError) {
     try await write { writer, _ in
       guard let kept = try RejectedRow(identifier, writer.snapshot, writer.tables) else { return }
       for change in kept.transaction.changes { try kept.marks.add(change) }
+      try kept.decide()
     }
   }
 
@@ -86,6 +109,8 @@ struct RejectedRow {
     return true
   }
 
+  func decide() throws { try connection.statement(Self.decide).binding(identifier).run() }
+
   func discard() throws {
     for change in transaction.changes { try marks.remove(change) }
     try connection.statement(Self.delete).binding(identifier).run()
@@ -93,6 +118,10 @@ struct RejectedRow {
       transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) })
   }
 
+  private static let columns = "SELECT identifier, number, body, error, isConsequence, at FROM rejected"
+  static let all = SQL("rejected", "\(columns) ORDER BY number, identifier")
+  static let undecided = SQL("undecided", "\(columns) WHERE isDecided = 0 ORDER BY number, identifier")
+  private static let decide = SQL("decide", "UPDATE rejected SET isDecided = 1 WHERE identifier = ?")
   static let find = SQL("find rejected", "SELECT number, body FROM rejected WHERE identifier = ?")
   static let delete = SQL("delete rejected", "DELETE FROM rejected WHERE identifier = ?")
 }

@@ -14,6 +14,7 @@ struct FormatUpgrade {
       try packHistory()
       try connection.execute(Self.toFormat3)
     }
+    if format < 4 { try connection.execute(Self.toFormat4) }
     try Meta(connection).set("format", Tables.format)
   }
 
@@ -62,6 +63,12 @@ struct FormatUpgrade {
       SELECT key, number, savedCount, deletedCount, at, byteCount, body FROM exported2;
     DROP TABLE outbox2;
     DROP TABLE exported2;
+    """
+
+  /// Decisions about rejected transactions were not kept: all that are there had one.
+  private static let toFormat4 = """
+    ALTER TABLE rejected ADD COLUMN isDecided INTEGER NOT NULL DEFAULT 0;
+    UPDATE rejected SET isDecided = 1;
     """
 
   private static let numbers = SQL("transactions of format 2", "SELECT number FROM htransaction ORDER BY number")

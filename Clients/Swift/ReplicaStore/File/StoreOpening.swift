@@ -79,6 +79,7 @@ struct StoreOpening {
       try meta.set("model", model.current)
       try runStages(from: stored.hash, connection, schema, position)
     }
+    try EventLog(connection).endInterrupted(at: configuration.now())
     position.adapt(model.hash, configuration.configuration)
     let identity = FileIdentity.read(path, machine: configuration.machineIdentifier) ?? ""
     if configuration.path != nil, try meta.text("identity") != identity {

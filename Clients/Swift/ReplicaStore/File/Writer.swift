@@ -58,6 +58,8 @@ final class Writer {
     var entityNames: Set<String> = []
     /// nil: unchanged.
     var position: MirrorPosition?
+    /// A share of a zone is another one; no history tells that.
+    var changesShares = false
     /// The second file is not needed any more once this is committed.
     var endsReset = false
   }
@@ -84,7 +86,7 @@ final class Writer {
     if let position = outcome.position { self.position = position }
     if let number = outcome.number { lastNumber = number }
     if outcome.endsReset { dropShadow() }
-    if outcome.number != nil || outcome.hasExports {
+    if outcome.number != nil || outcome.hasExports || outcome.changesShares {
       hub.publish(
         Commit(
           transactionNumber: lastNumber, isImport: outcome.isImport, hasExports: outcome.hasExports,

@@ -8,6 +8,7 @@ extension Replica {
     try await write { [path] writer, outcome in
       var position = writer.position
       if page.reset != nil, position.resetReason == nil { position.beginReset(page.reset?.reason ?? "") }
+      position.openConflictCount = page.openConflictCount
       let applied =
         try position.resetReason == nil
         ? writer.apply(page, &position, &outcome) : writer.applyReset(page, &position, &outcome, path: path)

@@ -1,6 +1,7 @@
 // The events of mirroring, kept in the store.
 
 import FoundationEssentials
+import MirrorWire
 import SQLite
 
 struct EventLog {
@@ -17,6 +18,19 @@ struct EventLog {
     ).run()
     try connection.statement(Self.trim).binding(Self.limit).run()
   }
+
+  /// Ends the events whose process ended before them.
+  func endInterrupted(at date: Date) throws {
+    for bytes in try connection.statement(Self.unended).all({ $0.blob(0) }) {
+      var event = try JSONDecoder().decode(MirrorEvent.self, from: Data(bytes))
+      event.endDate = date
+      event.errors.append(MirrorEvent.ObjectError(object: nil, error: Self.interruption))
+      try keep(event)
+    }
+  }
+
+  private static let interruption = ServerError(
+    status: 0, serverErrorCode: "", reason: "the process ended before it was done", ckErrorCode: 20)
 
   /// Adds to the counts of an event, if it is kept.
   func count(_ identifier: UUID, saved: Int, deleted: Int) throws {
@@ -45,6 +59,8 @@ struct EventLog {
   )
   private static let trim = SQL("trim events", "DELETE FROM event WHERE number <= (SELECT max(number) FROM event) - ?")
   private static let find = SQL("find event", "SELECT body FROM event WHERE identifier = ?")
+  private static let unended = SQL(
+    "events without an end", "SELECT body FROM event WHERE instr(body, CAST('\"endDate\"' AS BLOB)) = 0")
   private static let number = SQL("event number", "SELECT number FROM event WHERE identifier = ?")
   private static let select = SQL(
     "events",

@@ -14,6 +14,8 @@ package struct MirrorPosition: Sendable, Equatable, Codable {
   package var importToken: String?
   package var serverHistoryToken: String?
   package var isInitialImportDone = false
+  /// Conflicts that wait for a decision at the server, as the last page told; nil: none has.
+  package var openConflictCount: Int?
   /// The reset under way.
   package var resetReason: String?
   /// The token that an abandoned reset goes back to.
@@ -27,6 +29,8 @@ package struct MirrorPosition: Sendable, Equatable, Codable {
   package var account: String?
   package var leaseToken: String?
   package var leaseUntil: Date?
+  /// The token of a lease that the store asks for, or has asked for and may have got.
+  package var newLeaseToken: Int64?
   /// The last ping's token, and where the stream of the server's events is.
   package var pingToken: String?
   package var lastServerEvent: String?

@@ -34,6 +34,12 @@ package protocol MirroredStore: Sendable {
   /// - Returns: the rejected transactions; none when the batch was only made smaller.
   func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> [Rejected]
   func rejected() async throws(StoreError) -> [Rejected]
+  /// The rejected transactions without a decision: neither `revert` nor `keep` nor `adopt` has named them. They outlive
+  /// the process.
+  func undecided() async throws(StoreError) -> [Rejected]
+  /// Decides that the objects of a rejected transaction become what the server has. It waits until it is retried or
+  /// discarded.
+  func revert(_ identifier: String) async throws(StoreError)
   /// What a rejected transaction did stays the user's, as if it waited to be sent: the app shows it, and imports leave
   /// it alone, until it is retried or discarded.
   func keep(_ identifier: String) async throws(StoreError)

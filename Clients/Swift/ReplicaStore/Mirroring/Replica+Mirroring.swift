@@ -63,10 +63,12 @@ extension Replica: MirroredStore {
   }
 
   package func cacheShare(_ share: Data?, permission: ZonePermission, of zoneID: ZoneID) async throws(StoreError) {
-    try await write { writer, _ in
+    try await write { writer, outcome in
       try writer.connection.statement(Self.cacheShare).binding(
         zoneID.zoneName, zoneID.ownerRecordName ?? "", share.map { [UInt8]($0) }, permission.rawValue
       ).run()
+      outcome.isImport = true
+      outcome.changesShares = true
     }
   }
 

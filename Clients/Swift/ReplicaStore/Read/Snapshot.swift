@@ -135,7 +135,8 @@ package final class Snapshot {
   package func rows(_ sql: String, _ arguments: [Literal]) throws(StoreError) -> [[Literal]] {
     do {
       let statement = try connection.prepare(SQL("rows", sql))
-      guard statement.isReadOnly else { throw StoreError.invalid("the statement writes") }
+      // COMMIT and its like count as statements that only read, and have no columns.
+      guard statement.isReadOnly, statement.columnCount > 0 else { throw StoreError.invalid("the statement writes") }
       try bind(arguments, to: statement)
       return try statement.all { row in (0..<row.columnCount).map { row.literal($0) } }
     } catch { throw storeError(error) }

@@ -4,7 +4,7 @@ import SQLite
 
 enum Tables {
   /// The format of the tables that do not depend on the model. A file of a later format is refused.
-  static let format: Int64 = 3
+  static let format: Int64 = 4
 
   /// A row a transaction; `changes` are `PackedChanges`.
   static let history = """
@@ -37,7 +37,7 @@ enum Tables {
       number INTEGER NOT NULL,
       PRIMARY KEY(object, property, target)) WITHOUT ROWID;
     CREATE TABLE rejected(identifier TEXT PRIMARY KEY, number INTEGER NOT NULL, body BLOB NOT NULL, error BLOB NOT NULL,
-      isConsequence INTEGER NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
+      isConsequence INTEGER NOT NULL, at INTEGER NOT NULL, isDecided INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
     CREATE TABLE reread(object INTEGER PRIMARY KEY);
     CREATE TABLE event(number INTEGER PRIMARY KEY AUTOINCREMENT, identifier TEXT NOT NULL UNIQUE,
       kind INTEGER NOT NULL, startDate INTEGER NOT NULL,

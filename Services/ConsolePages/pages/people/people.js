@@ -6,6 +6,7 @@ import * as state from "../../core/state.js";
 import { head, tabs } from "../../parts/parts.js";
 import { showAudit } from "./audit.js";
 import { showTokens } from "./credentials.js";
+import { showMail } from "./mail.js";
 import { showRegistrations } from "./registrations.js";
 import { showRoles } from "./roles.js";
 import { showSessions } from "./sessions.js";
@@ -14,6 +15,7 @@ import { showSignIns } from "./sign-ins.js";
 import { showUser } from "./user.js";
 import { showUsers } from "./users.js";
 
+/** The last value is true for what only operators see. */
 const VIEWS = {
   users: ["Users", showUsers],
   shares: ["Shares", showShares],
@@ -22,6 +24,7 @@ const VIEWS = {
   sessions: ["Sessions", showSessions],
   registrations: ["Woken devices", showRegistrations],
   "sign-ins": ["Sign-ins", showSignIns],
+  mail: ["Mail", showMail, true],
   audit: ["Audit", showAudit],
 };
 
@@ -29,13 +32,14 @@ export function show(outlet, [name = "users", detail], query, signal) {
   const at = state.scope();
   if (name === "users" && detail) return showUser(outlet, detail, signal);
   const content = h("div");
-  const known = VIEWS[name] ? name : "users";
+  const views = Object.entries(VIEWS).filter(([, view]) => !view[2] || state.isOperator());
+  const known = views.some(([key]) => key === name) ? name : "users";
   replace(
     outlet,
     head("People", "Who has data here, what they share with one another, and how apps sign in."),
     tabs(
       "People",
-      Object.entries(VIEWS).map(([key, [text]]) => [key, text, link("people", key === "users" ? [] : [key])]),
+      views.map(([key, [text]]) => [key, text, link("people", key === "users" ? [] : [key])]),
       known,
     ),
     content,

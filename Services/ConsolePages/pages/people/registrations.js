@@ -2,7 +2,7 @@
 
 import { call, get } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
-import { ago } from "../../core/format.js";
+import { ago, count, date } from "../../core/format.js";
 import { note as noteQuery, show } from "../../core/router.js";
 import { isOperator } from "../../core/state.js";
 import { button, cut, empty, field, input, loading, place, table } from "../../parts/parts.js";
@@ -24,18 +24,27 @@ export function showRegistrations(content, { container }, query, signal) {
   loading(
     list,
     () => get("registrations", { container: isOperator() ? undefined : container }, { signal }),
-    ({ registrations = [] }) => {
+    ({ registrations = [], countedSince, silent = [] }) => {
       const found = () => registrations.filter((row) => fits(row, words.value.trim().toLowerCase()));
       const pages = pagedArray(found, (rows) => registrationTable(rows), signal);
       words.addEventListener("input", () => {
         noteQuery({ search: words.value.trim() });
         pages.reset();
       });
-      return pages.view;
+      return [counted(countedSince, silent), pages.view];
     },
     signal,
   );
 }
+
+/** Notifiers keep their counts in memory. */
+export const counted = (since, silent) =>
+  h(
+    "p",
+    { class: "soft" },
+    since ? `Pushes are counted since ${date(since)}.` : "No notifier tells of pushes.",
+    silent.length > 0 && ` ${silent.join(", ")} did not answer.`,
+  );
 
 const fits = (row, words) =>
   [row.user, row.device, row.address, row.container].some((text) => text?.toLowerCase().includes(words));
@@ -51,12 +60,18 @@ export function registrationTable(rows) {
       ["App", (row) => cut(row.container, { class: "cut" })],
       ["Environment", (row) => row.environment, { class: "nowrap" }],
       ["Woken for", (row) => (row.hearsEveryZone ? "each zone" : "subscriptions"), { class: "nowrap" }],
+      ["Last push", (row) => (row.lastPush ? ago(row.lastPush) : "–"), { class: "nowrap" }],
+      ["Arrived", (row) => count(row.delivered), { right: true }],
+      ["Failed", (row) => failures(row)],
       ["Renewed", (row) => ago(row.renewed), { class: "nowrap" }],
       ["", ending],
     ],
     rows,
   );
 }
+
+const failures = (row) =>
+  cut(row.lastFailure ? `${count(row.failed)}: ${row.lastFailure}` : count(row.failed), { class: "cut" });
 
 const ending = (row) =>
   isOperator() && button("End", () => end(row), { kind: "quiet", name: `Wake ${row.device} no more` });

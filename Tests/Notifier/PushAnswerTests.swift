@@ -1,0 +1,89 @@
+// What vendors are told about merging and storing, and the pauses that they ask for.
+
+import Crypto
+import HTTPClient
+import HTTPServer
+import Records
+import ServiceBus
+import Testing
+
+@testable import Notifier
+
+@Suite struct PushAnswerTests {
+  private let vendor = ForgedVendor()
+  private let clock = SetClock()
+  private let browser = P256PrivateKey.make().publicPoint
+
+  private func content(_ zone: String, device: String? = nil) throws -> PushContent {
+    let change = ZoneChange(
+      database: DatabaseID(
+        container: try #require(ContainerID(rawValue: "iCloud.a")), environment: .development, owner: "ann"),
+      zoneName: zone, sequence: 1, syncToken: "t", originStore: device, audience: ["ann"])
+    return PushContent(Ping(change, as: .private, notificationID: "n"), byteLimit: 4096)
+  }
+
+  private func sender(_ kind: String, _ server: HTTPServer) -> (any PushSender, PushAddress) {
+    let url = "http://127.0.0.1:\(server.port)"
+    switch kind {
+    case "apns":
+      return (
+        APNsSender(
+          client: HTTPClient(), clock: clock, teamID: "T", keyID: "K", key: .make(), topic: "org.example.a", url: url),
+        .apns(deviceToken: "ab", isSandbox: true)
+      )
+    case "web":
+      return (
+        WebPushSender(client: HTTPClient(), clock: clock, contact: "mailto:o@example.org", key: .make()),
+        .web(endpoint: url + "/p", receiverKey: browser, secret: [UInt8](repeating: 1, count: 16))
+      )
+    default:
+      return (WebhookSender(client: HTTPClient(), clock: clock), .webhook(url: url + "/h", secret: "sixteen letters"))
+    }
+  }
+
+  @Test(arguments: [("apns", "apns-collapse-id"), ("web", "topic")])
+  func `pushes of one zone merge at the vendor, and those of two don't`(kind: String, header: String) async throws {
+    let server = try HTTPServer(handler: vendor)
+    let (sender, address) = sender(kind, server)
+    for zone in ["Trips", "Trips", "Other"] { _ = await sender.send(try content(zone), to: address) }
+    let names = vendor.take().map { $0.headers[header] }
+    #expect(names.count == 3 && names[0] != nil && names[0] == names[1] && names[1] != names[2])
+  }
+
+  @Test func `Apple keeps a push for a day for a device that is off`() async throws {
+    let server = try HTTPServer(handler: vendor)
+    let (sender, address) = sender("apns", server)
+    _ = await sender.send(try content("Trips"), to: address)
+    #expect(vendor.take().first?.headers["apns-expiration"] == "\(clock.now / 1000 + 86_400)")
+  }
+
+  @Test(arguments: ["apns", "web", "webhook"], [429, 503])
+  func `the pause that a vendor asks for is kept, and a senseless one is none`(kind: String, status: Int) async throws {
+    let server = try HTTPServer(handler: vendor)
+    let (sender, address) = sender(kind, server)
+    let asked: [(String, Duration?)] = [
+      ("7", .seconds(7)), ("0", .zero), ("86400", .seconds(86_400)), ("86401", nil), ("-1", nil),
+      ("Fri, 27 Nov 2026 09:00:00 GMT", nil), ("x", nil),
+    ]
+    for (text, pause) in asked {
+      vendor.answer(status, headers: [("Retry-After", text)])
+      let outcome = await sender.send(try content("Trips"), to: address)
+      let failure: PushLine.Failure = status == 429 ? .device : .service
+      #expect(outcome == .later(failure, pause: pause, reason: "status \(status)"), "\(text)")
+    }
+  }
+
+  @Test func `a browser's service gets one token for six hours`() async throws {
+    let server = try HTTPServer(handler: vendor)
+    let (sender, address) = sender("web", server)
+    func token() async throws -> String? {
+      _ = await sender.send(try content("Trips"), to: address)
+      return vendor.take().first?.headers["authorization"]
+    }
+    let first = try await token()
+    clock.advance(minutes: 359)
+    #expect(try await token() == first)
+    clock.advance(minutes: 2)
+    #expect(try await token() != first)
+  }
+}

@@ -1,0 +1,89 @@
+// Saves that the server refused: decisions about them, and what becomes of them.
+
+import FoundationEssentials
+import MirrorWire
+import Testing
+
+@testable import ReplicaStore
+
+@Test func `a rejected save that is kept stays the user's until it is sent again or discarded`() async throws {
+  let store = try await TestStore.make()
+  try await store.replica.apply(
+    page(
+      "t1", saved("Photo", "P1", ["title": .string("a"), "size": .integer(1)]), saved("Tag", "T1"), saved("Tag", "T2")),
+    event: nil)
+  try await store.save { save in
+    try save.update("Photo", "P1", ["title": .text("mine"), "size": .integer(2)])
+    try save.link("Photo", "P1", "tags", "T1", true)
+    try save.insert("Tag", "T3", ["name": .text("new")])
+    try save.delete("Tag", "T2")
+  }
+  let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  try await store.replica.keep(identifier)
+  // Twice is once; what the server has does not undo it.
+  try await store.replica.keep(identifier)
+  try await store.replica.reread(AnyObjectID(entityName: "Tag", recordName: "T3"), as: nil)
+  try await store.replica.apply(
+    page(
+      "t2", saved("Photo", "P1", ["title": .string("b"), "size": .integer(1), "isHidden": .boolean(true)]),
+      saved("Tag", "T2"), .unlink(link("P1", "T1"))), event: nil)
+  let kept: [String: Literal] = [
+    "title": .text("mine"), "size": .integer(2), "isHidden": .integer(1), "tagCount": .integer(1),
+  ]
+  #expect(try await store.values("Photo", "P1") == kept)
+  #expect(try await store.names(Query("Tag")) == ["T1", "T3"])
+  // What a later save changed is that save's.
+  try await store.save { try $0.update("Photo", "P1", ["size": .integer(3)]) }
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 3)
+  try await store.replica.retry(identifier)
+  let changes = try #require(try await store.outbox().first?.changes)
+  #expect(changes.map(\.objectID) == ["P1", "T3", "T2"] && changes[0].attributes == ["title": .string("mine")])
+  #expect(changes[0].relationships == ["tags": .toManyEdits(add: ["T1"], remove: [])])
+  // Refused and kept once more, then discarded.
+  let again = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+  _ = try await store.replica.refuse(again, at: nil, error: error)
+  try await store.replica.keep(identifier)
+  try await store.replica.discard(identifier)
+  #expect(try await store.replica.rejected().isEmpty)
+  #expect(try await store.replica.figures().pendingObjects == 0)
+  let rest = try await store.replica.objectsToReread(limit: 10).map(\.recordName)
+  #expect(Set(rest) == ["P1", "T2", "T3"])
+}
+
+@Test func `a decision about a refused save is asked for until there is one, also by a later process`() async throws {
+  let folder = try World.folder()
+  let path = "\(folder.path)/store.sqlite"
+  var store = TestStore(folder: folder, replica: try await Replica.open(World.configuration(path), Photos.model))
+  for name in ["T1", "T2", "T3", "T4"] { try await store.save { try $0.insert("Tag", name) } }
+  let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+  for _ in 0..<4 {
+    let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+    _ = try await store.replica.refuse(batch, at: nil, error: error)
+  }
+  let identifiers = try await store.replica.undecided().map(\.identifier)
+  #expect(try await store.replica.rejected().map(\.identifier) == identifiers && identifiers.count == 4)
+  let decisions: [(Replica) async throws -> Void] = [
+    { try await $0.keep(identifiers[0]) }, { try await $0.revert(identifiers[1]) },
+    { try await $0.discard(identifiers[2]) },
+    { try await $0.adopt([AnyObjectID(entityName: "Tag", recordName: "T4"): "W"], for: [identifiers[3]]) },
+  ]
+  for (count, decide) in decisions.enumerated() {
+    await store.replica.close()
+    let configuration = World.configuration(path, seed: 1000 * (count + 1))
+    store = TestStore(folder: folder, replica: try await Replica.open(configuration, Photos.model))
+    #expect(try await store.replica.undecided().map(\.identifier) == Array(identifiers[count...]))
+    try await decide(store.replica)
+  }
+  #expect(try await store.replica.undecided().isEmpty)
+  // Kept and undone ones wait until they are retried or discarded.
+  #expect(try await store.replica.rejected().map(\.identifier) == Array(identifiers[..<2]))
+  // A kept one that is sent again and refused again is asked about again.
+  try await store.replica.retry(identifiers[0])
+  while let batch = try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1) {
+    _ = try await store.replica.refuse(batch, at: nil, error: error)
+  }
+  #expect(try await store.replica.undecided().map(\.identifier).contains(identifiers[0]))
+}
