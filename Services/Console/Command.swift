@@ -83,6 +83,7 @@ struct Command: Sendable {
     case runJob(AdminCall.Kind)
     case restoreBackup
     case copyAssets
+    case migrate
     case addEncryptionKey
     case addBusKey, showBusKey
     case health

@@ -66,6 +66,7 @@ public struct Console: Sendable {
     case .runJob(let kind): return await runJob(kind, invocation)
     case .restoreBackup: return restoreBackup(invocation)
     case .copyAssets: return try await copyAssets(invocation)
+    case .migrate: return try await migrate(invocation)
     case .addEncryptionKey: return addEncryptionKey(invocation)
     case .addBusKey: return try addBusKey(invocation)
     case .showBusKey: return showBusKey(invocation)

@@ -119,6 +119,27 @@ extension Command {
           + "--assets-credentials ./key"
       ], action: .copyAssets),
     Command(
+      "migrate", [],
+      [
+        .required("from", "PLACE", "the data folder of the workers, or an address of PostgreSQL (their --records)"),
+        .required("to", "PLACE", "the other of the two"),
+        .optional("encryption-key", "FILE", "the workers' file of keys, if they have one"),
+        .flag("allow-asynchronous", "accept a database whose commits wait for no synchronous standby"),
+        .flag("dry-run", "only look at both places, and tell what would move or why nothing can"),
+      ], summary: "Move all shards from files to PostgreSQL, or back",
+      discussion:
+        """
+        Needs no server; stop the workers before. Each shard is copied, read back, compared row by row, and then marked
+        in its first place, where no worker opens it again. A run that was cut off changes no owner by half: give the
+        command again to go on. Contents of assets stay in their place. A password belongs into a file that the address
+        names with passfile, because lists of processes show command lines.
+        """,
+      examples: [
+        "aquifer migrate --from ./data --to 'postgresql://aquifer@db1,db2/aquifer' "
+          + "--encryption-key ./data/encryption-key",
+        "aquifer migrate --from 'postgresql://aquifer@db1/aquifer' --to ./data --dry-run",
+      ], action: .migrate),
+    Command(
       "scrub", [],
       [
         .flag("assets", "also read the contents of all files"),

@@ -36,6 +36,29 @@ import Testing
     #expect(services.filter { $0.service["ports"] != .null }.map(\.name) == ["notifier", "gateway"])
   }
 
+  @Test func `every node of the database is confined, health-checked and reached by workers alone`() throws {
+    let text = try String(contentsOf: Checkout.root.appending(path: "compose.postgres.yaml"), encoding: .utf8)
+    let file = try ComposeFile(text, variables: [:])
+    let services = file.root["services"].members
+    #expect(services.keys.sorted() == ["db1", "db2", "db3", "secrets", "worker"])
+    for (name, service) in services where name != "worker" {
+      #expect(service["user"] == "10001:10001", "\(name)")
+      #expect(service["read_only"] == true, "\(name)")
+      #expect(service["cap_drop"] == ["ALL"], "\(name)")
+      #expect(service["security_opt"] == ["no-new-privileges:true"], "\(name)")
+      #expect(service["mem_limit"] != .null && service["pids_limit"] != .null, "\(name)")
+      #expect(service["networks"] == ["database"] && service["ports"] == .null, "\(name)")
+      if name == "secrets" { continue }
+      #expect(service["healthcheck"]["test"][0] == "CMD", "\(name)")
+      #expect(service["environment"]["NODE"].string == name)
+      #expect(service["environment"]["NODES"].string == "db1 db2 db3")
+    }
+    let worker = services["worker"] ?? .null
+    #expect(worker["networks"] == ["default", "database"])
+    #expect(worker["environment"]["AQUIFER_RECORDS_FILE"] == "/secrets/records")
+    #expect(worker["depends_on"].members.keys.sorted() == ["db1", "db2", "db3"])
+  }
+
   /// A free port.
   private func freePort() throws -> UInt16 {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)

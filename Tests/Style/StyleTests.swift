@@ -201,7 +201,8 @@ struct BannedCall: CustomTestStringConvertible {
 }
 
 @Test(arguments: [
-  "deploy/run", "deploy/test", "deploy/bench", "deploy/growth", "deploy/try-containers", "deploy/try-upgrade",
+  "deploy/run", "deploy/test", "deploy/bench", "deploy/growth", "deploy/try-containers", "deploy/try-failover",
+  "deploy/try-upgrade",
   "deploy/Dockerfile", "Tests/HotPaths/check",
   "Tests/Processes/chaos",
 ])

@@ -33,6 +33,7 @@ struct PassedOption: Hashable, Sendable {
     PassedOption("assets", "PLACE", [.gateway, .worker], "the folder or s3://bucket/prefix?… of assets"),
     PassedOption("assets-credentials", "FILE", [.gateway, .worker], "the file with the bucket's access key"),
     PassedOption("records", "URL", [.worker], "the database of PostgreSQL that keeps the shards"),
+    PassedOption("records-from", "PLACE", [.worker], "the folder or database that shards leave while workers serve"),
     PassedOption(
       "allow-asynchronous", nil, [.worker], "accept a database whose commits wait for no synchronous standby"),
     PassedOption("asset-limit", "MB", [.gateway], "the largest size of an asset"),

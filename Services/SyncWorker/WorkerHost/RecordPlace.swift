@@ -5,14 +5,27 @@ import Crypto
 import RecordStore
 import ServiceKit
 
-/// `--records URL`, read once when the process starts.
-enum RecordPlace: Sendable {
-  /// The data folder, which all workers of the installation share.
-  case folder(String)
-  /// PostgreSQL. The data folder is the machine's own and holds nothing that others need.
-  case database(address: String, allowsAsynchronous: Bool)
+/// `--records URL` and `--records-from PLACE`, read once when the process starts.
+struct RecordPlace: Sendable {
+  private enum Engine: Sendable {
+    /// The folder that all workers of the installation share.
+    case folder(String)
+    /// PostgreSQL. The data folder is the machine's own and holds nothing that others need.
+    case database(address: String)
+  }
+
+  private let current: Engine
+  /// The place that shards leave; nil when all are in `current`.
+  private let former: Engine?
+  private let allowsAsynchronous: Bool
+
+  /// Shards in files of a data folder.
+  static func folder(_ path: String) -> RecordPlace {
+    RecordPlace(current: .folder(path), former: nil, allowsAsynchronous: false)
+  }
 
   private static let name = "records"
+  private static let formerName = "records-from"
   private static let laxity = "allow-asynchronous"
 
   static let options = [
@@ -23,6 +36,12 @@ enum RecordPlace: Sendable {
         postgresql://USER@HOST1,HOST2/DATABASE, or libpq's keywords. Needs --assets. Without it, files in <data>/shards.
         """),
     Option(
+      formerName, .secret,
+      help: """
+        Where the shards have been until now: a data folder if --records is given, else an address as --records has. \
+        The worker serves a shard there until it has moved it, one after the other.
+        """),
+    Option(
       laxity, .flag,
       help: """
         Accept a database whose commits wait for no synchronous standby. The loss of its machine can lose acknowledged \
@@ -30,23 +49,31 @@ enum RecordPlace: Sendable {
         """),
   ]
 
+  private init(current: Engine, former: Engine?, allowsAsynchronous: Bool) {
+    self.current = current
+    self.former = former
+    self.allowsAsynchronous = allowsAsynchronous
+  }
+
   /// - Parameter assets: the value of `--assets`; nil when it is not given.
   /// - Throws: `ExitError` when the options don't fit together.
   init(_ context: ServiceContext, data: String, assets: AssetPlace?) throws {
-    let allowsAsynchronous = context.options.flag(Self.laxity)
+    let former = context.options.text(Self.formerName)
+    allowsAsynchronous = context.options.flag(Self.laxity)
     guard let address = context.options.text(Self.name) else {
-      if allowsAsynchronous {
+      if allowsAsynchronous, former == nil {
         throw ExitError(.configuration, "--\(Self.laxity) is about the database of --\(Self.name), which is not given.")
       }
-      self = .folder(data)
+      current = .folder(data)
+      self.former = try former.map { try Self.database($0, of: Self.formerName) }
       return
     }
-    guard PostgreSQLConfiguration.isAddress(address) else {
+    current = try Self.database(address, of: Self.name)
+    if former.map(PostgreSQLConfiguration.isAddress) == true {
       throw ExitError(
-        .configuration,
-        "--\(Self.name) is no address of PostgreSQL, such as postgresql://aquifer@db1,db2/aquifer."
-      )
+        .configuration, "--\(Self.formerName) is a database like --\(Self.name): one of them is a folder.")
     }
+    self.former = former.map { .folder($0) }
     if assets == nil {
       throw ExitError(
         .configuration,
@@ -60,30 +87,43 @@ enum RecordPlace: Sendable {
     } catch {
       throw ExitError(.io, "The data folder \(data) can't be made: \(error.reason)")
     }
-    self = .database(address: address, allowsAsynchronous: allowsAsynchronous)
+  }
+
+  private static func database(_ address: String, of option: String) throws -> Engine {
+    guard PostgreSQLConfiguration.isAddress(address) else {
+      throw ExitError(
+        .configuration, "--\(option) is no address of PostgreSQL, such as postgresql://aquifer@db1,db2/aquifer.")
+    }
+    return .database(address: address)
   }
 
   /// The data folder if it belongs to the installation. A machine's own is compared with nothing.
   func claims(keys: KeyRing) -> [(kind: DataFolders.Kind, place: AssetPlace)] {
-    if case .folder(let path) = self { [(.data, .folder(path, keys: keys))] } else { [] }
+    if case .folder(let path) = current { [(.data, .folder(path, keys: keys))] } else { [] }
   }
 
-  /// - Parameter report: gets each damaged record that is passed over.
+  /// - Parameter log: gets each damaged record that is passed over, and each shard that has moved.
   func store(
     shardCount: Int, assets: any AssetStore, keys: KeyRing, installation: InstallationID, options: StoreOptions,
-    report: @escaping @Sendable (_ problem: String) -> Void
+    log: Log
   ) throws(StoreError) -> any RecordStore {
-    switch self {
-    case .folder(let data):
-      return try SQLiteRecordStore(
-        SQLiteConfiguration(
-          directory: data + "/shards", assets: assets, keys: keys, installation: installation, options: options),
-        shardCount: shardCount, report: report)
-    case .database(let address, let allowsAsynchronous):
-      var configuration = PostgreSQLConfiguration(
-        address: address, assets: assets, keys: keys, installation: installation, options: options)
-      configuration.allowsAsynchronous = allowsAsynchronous
-      return try PostgreSQLRecordStore(configuration, shardCount: shardCount, report: report)
+    func place(_ engine: Engine) -> ShardPlace {
+      switch engine {
+      case .folder(let data):
+        return .files(
+          SQLiteConfiguration(
+            directory: data + "/shards", assets: assets, keys: keys, installation: installation, options: options))
+      case .database(let address):
+        var configuration = PostgreSQLConfiguration(
+          address: address, assets: assets, keys: keys, installation: installation, options: options)
+        configuration.allowsAsynchronous = allowsAsynchronous
+        return .database(configuration)
+      }
     }
+    let problem: @Sendable (String) -> Void = { log.error("a damaged record was skipped", ["problem": .text($0)]) }
+    guard let former else { return try place(current).store(shardCount: shardCount, report: problem) }
+    return try MovingRecordStore(
+      from: place(former), to: place(current), shardCount: shardCount, problem: problem,
+      report: { log.info("a shard moves", ["news": .text($0)]) })
   }
 }

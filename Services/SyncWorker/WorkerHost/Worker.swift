@@ -71,7 +71,7 @@ public final class Worker: Sendable {
         through(
           try records.store(
             shardCount: shardCount, assets: place.store, keys: keys, installation: installation, options: options,
-            report: { log.error("a damaged record was skipped", ["problem": .text($0)]) }))
+            log: log))
       })
   }
 

@@ -16,6 +16,9 @@ enum Dialect: CaseIterable, Sendable {
   /// Ends an insertion of a row whose key the engine gives out. SQLite tells it without.
   var returningKey: String { self == .sqlite ? "" : " RETURNING id" }
 
+  /// Allows an insertion to bring a key that the engine would give out.
+  var keepingKeys: String { self == .sqlite ? "" : " OVERRIDING SYSTEM VALUE" }
+
   /// The column and the value of a record's key, which SQLite gives out.
   var recordKey: (column: String, value: String) { self == .sqlite ? ("", "") : (", id", ", ?11") }
 }

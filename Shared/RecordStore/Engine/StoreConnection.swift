@@ -58,6 +58,11 @@ enum StoreConnection {
     }
   }
 
+  /// Waits for the statements on their way to a server.
+  func finish() throws {
+    if case .postgreSQL(let session) = self { try session.finish() }
+  }
+
   func rollback() throws {
     switch self {
     case .sqlite(let connection): try connection.rollback()

@@ -40,11 +40,7 @@ final class PostgreSQLTenure: ShardTenure {
   ) throws -> PostgreSQLTenure {
     do {
       let session = try connect(configuration, shard)
-      let last = ContinuousClock.now + configuration.releaseLimit
-      while try !hold(session, configuration.schema(ofShard: shard)), .now < last {
-        if isCancelled() { throw CancellationError() }
-        usleep(holdPause)
-      }
+      _ = try awaitRelease(session, configuration, shard, isCancelled)
       let upgrade = PostgreSQLUpgrade(
         configuration: configuration, shard: shard, shardCount: shardCount, knownEpoch: knownEpoch)
       let (epoch, commitCount) = try session.transaction {
@@ -61,9 +57,11 @@ final class PostgreSQLTenure: ShardTenure {
   }
 
   /// Connects with a server whose commits are as durable as the configuration demands.
-  private static func connect(_ configuration: PostgreSQLConfiguration, _ shard: Int) throws(PostgreSQLError) -> Session
+  /// - Parameter limits: another session than a writer's usual one.
+  static func connect(_ configuration: PostgreSQLConfiguration, _ shard: Int, _ limits: SessionConfiguration? = nil)
+    throws(PostgreSQLError) -> Session
   {
-    let session = try Session(configuration.session(ofShard: shard))
+    let session = try Session(limits ?? configuration.session(ofShard: shard))
     if configuration.allowsAsynchronous { return session }
     guard try session.rows(TenureQuery.isSynchronous.command).first?.boolean(0) == true else {
       throw PostgreSQLError(
@@ -92,6 +90,19 @@ final class PostgreSQLTenure: ShardTenure {
   /// - Returns: false while another session has it. The epoch decides all the same.
   private static func hold(_ session: Session, _ schema: String) throws(PostgreSQLError) -> Bool {
     try session.rows(TenureQuery.hold.command, [.text(schema)]).first?.boolean(0) == true
+  }
+
+  /// As `hold`, but waits for the other session, at most `releaseLimit`.
+  static func awaitRelease(
+    _ session: Session, _ configuration: PostgreSQLConfiguration, _ shard: Int, _ isCancelled: () -> Bool = { false }
+  ) throws -> Bool {
+    let last = ContinuousClock.now + configuration.releaseLimit
+    while try !hold(session, configuration.schema(ofShard: shard)) {
+      if .now >= last { return false }
+      if isCancelled() { throw CancellationError() }
+      usleep(holdPause)
+    }
+    return true
   }
 
   /// Microseconds between two attempts.

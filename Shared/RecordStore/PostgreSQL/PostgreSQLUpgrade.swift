@@ -31,6 +31,7 @@ struct PostgreSQLUpgrade {
         TenureQuery.make.command, [.integer(0), .integer(Int64(shard)), .integer(Int64(shardCount))])
     }
     let found = try check(session)
+    if exists, try move(session) != nil { throw StoreError.moved(shard: shard, from: "the schema \(schema)") }
     for change in changes where change.format > found {
       for (index, statement) in change.statements.enumerated() {
         try session.queue(Command("format \(change.format).\(index)", statement))
@@ -39,6 +40,10 @@ struct PostgreSQLUpgrade {
     try session.queue(
       TenureQuery.own.command, [.integer(Int64(last)), .text(configuration.installation?.text)])
     try session.finish()
+  }
+
+  private func move(_ session: Session) throws -> Int64? {
+    try session.rows(ShardQuery.meta.command, [.text(MetaKey.move.rawValue)]).first?.integer(0)
   }
 
   /// - Returns: the format that was found.

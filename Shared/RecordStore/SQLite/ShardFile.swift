@@ -137,6 +137,7 @@ struct ShardFile: Sendable {
       throw StoreError.foreign(
         "shard \(shard): \(path) belongs to the installation \(found), and this one is \(installation)")
     }
+    if try Self.meta(.move, connection) != nil { throw StoreError.moved(shard: shard, from: path) }
     let epoch = try Self.meta(.epoch, connection) ?? 0
     if epoch < knownEpoch {
       throw StoreError.foreign(
@@ -146,8 +147,11 @@ struct ShardFile: Sendable {
 
   private var last: Int { changes.map(\.format).max() ?? 0 }
 
+  /// The one table that every format has.
+  static let metaTable = "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID"
+
   private func upgrade(_ connection: Connection) throws {
-    try connection.execute("CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID")
+    try connection.execute(Self.metaTable)
     let found = Int(try Self.meta(.format, connection) ?? 0)
     if found == 0 {
       try Self.setMeta(.shard, Int64(shard), connection)
@@ -178,15 +182,15 @@ struct ShardFile: Sendable {
     return epoch
   }
 
-  private static func meta(_ key: MetaKey, _ connection: Connection) throws -> Int64? {
+  static func meta(_ key: MetaKey, _ connection: Connection) throws -> Int64? {
     try connection.statement(ShardQuery.meta).binding(key.rawValue).first { $0.int64(0) }
   }
 
-  private static func setMeta(_ key: MetaKey, _ text: String, _ connection: Connection) throws {
+  static func setMeta(_ key: MetaKey, _ text: String, _ connection: Connection) throws {
     try connection.statement(ShardQuery.setMeta).binding(key.rawValue, text).run()
   }
 
-  private static func setMeta(_ key: MetaKey, _ value: Int64, _ connection: Connection) throws {
+  static func setMeta(_ key: MetaKey, _ value: Int64, _ connection: Connection) throws {
     try connection.statement(ShardQuery.setMeta).binding(key.rawValue, value).run()
   }
 }

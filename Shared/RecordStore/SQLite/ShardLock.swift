@@ -14,19 +14,24 @@ struct ShardLock: Sendable {
   /// Waits until the lock is free, and takes it.
   /// - Throws: `CancellationError`, `StoreError.io`; nothing is held then.
   static func acquire(_ path: String) async throws -> ShardLock {
+    while true {
+      if let lock = try take(path) { return lock }
+      try await Task.sleep(for: pause)
+    }
+  }
+
+  /// Takes the lock.
+  /// - Returns: nil while another process or owner has it.
+  static func take(_ path: String) throws(StoreError) -> ShardLock? {
     // Not inherited by child processes, because the lock lives as long as any copy of its descriptor.
     let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw StoreError(Folder.failure("open lock", path)) }
-    do {
-      while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-        guard errno == EWOULDBLOCK || errno == EINTR else { throw StoreError(Folder.failure("lock", path)) }
-        try await Task.sleep(for: pause)
-      }
-      return ShardLock(descriptor: descriptor)
-    } catch {
-      _ = Glibc.close(descriptor)
-      throw error
-    }
+    if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return ShardLock(descriptor: descriptor) }
+    let isTaken = errno == EWOULDBLOCK || errno == EINTR
+    let failure = StoreError(Folder.failure("lock", path))
+    _ = Glibc.close(descriptor)
+    if isTaken { return nil }
+    throw failure
   }
 
   /// The process that holds the lock of a file; nil when none does or the kernel does not tell. Processes in other

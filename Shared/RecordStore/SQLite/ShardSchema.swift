@@ -234,4 +234,6 @@ struct FormatChangeStep: Sendable {
 /// The rows of `meta`.
 enum MetaKey: String, Sendable {
   case format, epoch, shard, shardCount, lastKey, lastEvent, bindsReferences, installation
+  /// The number of the move (`StoreMigration`) that the shard left with, or is arriving with.
+  case move
 }

@@ -1,0 +1,137 @@
+// Shards in PostgreSQL, as a place that they move from and to.
+
+import Assets
+import PostgreSQL
+
+extension PostgreSQLConfiguration: MigrationPlace {
+  var name: String { "the database" }
+
+  func shards() throws(StoreError) -> [Int] {
+    do throws(PostgreSQLError) {
+      let session = try Session(SessionConfiguration(address: address, name: Self.sessionName))
+      defer { session.close() }
+      var shards: [Int] = []
+      for row in try session.rows(ArrivalQuery.schemas.command, [.text(schemaPrefix)]) {
+        if let shard = Int(try row.text(0).dropFirst(schemaPrefix.utf8.count)) { shards.append(shard) }
+      }
+      return shards.sorted()
+    } catch {
+      throw .unreachable("the database can't be asked for its shards: \(error.description)")
+    }
+  }
+
+  func standing(ofShard shard: Int) throws -> ShardStanding? {
+    try withSession(ofShard: shard) { session in
+      try hold(session, shard)
+      return try Self.standing(session)
+    }
+  }
+
+  func store(shardCount: Int, report: @escaping @Sendable (_ problem: String) -> Void) throws(StoreError)
+    -> any RecordStore
+  {
+    try PostgreSQLRecordStore(self, shardCount: shardCount, report: report)
+  }
+
+  /// One transaction: an interrupted move leaves nothing.
+  func receive(_ moving: MovingShard, fill: (StoreConnection) throws -> Void) throws {
+    let (shard, standing) = (moving.shard, moving.standing)
+    try withSession(ofShard: shard) { session in
+      try hold(session, shard)
+      try session.transaction {
+        if let found = try Self.standing(session) {
+          if found.move == nil { throw StoreError.io("shard \(shard) has just been made in \(name): stop its workers") }
+          try session.queue(Command("drop", "DROP SCHEMA \(schema(ofShard: shard)) CASCADE"))
+        }
+        var target = self
+        target.installation = standing.installation.flatMap(InstallationID.init(text:))
+        try PostgreSQLUpgrade(configuration: target, shard: shard, shardCount: standing.shardCount, knownEpoch: 0)
+          .run(session)
+        try session.queue(ArrivalQuery.epoch.command, [.integer(standing.epoch)])
+        for (key, value) in moving.counters + [(.move, standing.move ?? 0)] {
+          try session.queue(ShardQuery.setMeta.command, [.text(key.rawValue), .integer(value)])
+        }
+        try fill(.postgreSQL(session))
+        for table in try StoredTable.all() {
+          if table.hasNumberedRows {
+            let last = table.name == "journal" ? moving.lastConflict : 0
+            try session.queue(Command("keys \(table.name)", ArrivalQuery.keys(of: table.name)), [.integer(last)])
+          }
+          try session.queue(Command("analyse \(table.name)", "ANALYZE \(table.name)"))
+        }
+        try session.queue(ArrivalQuery.recordKeys.command)
+      }
+    }
+  }
+
+  func read<Value>(shard: Int, _ body: (StoreConnection) throws -> Value) throws -> Value {
+    try withSession(ofShard: shard) { session in
+      try session.transaction(.snapshot) { try body(.postgreSQL(session)) }
+    }
+  }
+
+  func admit(shard: Int, move: Int64) throws {
+    try withSession(ofShard: shard) { session in
+      try session.transaction {
+        try session.queue(ArrivalQuery.admit.command, [.text(MetaKey.move.rawValue), .integer(move)])
+      }
+    }
+  }
+
+  // MARK: Pieces
+
+  private static let sessionName = "aquifer migrate"
+  /// For statements about all rows of a shard, and for the wait while the other place reads or writes.
+  private static let longTime = Duration.seconds(7200)
+
+  @discardableResult private func withSession<Value>(ofShard shard: Int, _ body: (Session) throws -> Value) throws
+    -> Value
+  {
+    var limits = session(ofShard: shard)
+    limits.name = Self.sessionName
+    limits.idleTransactionLimit = Self.longTime
+    limits.commandLimit = Self.longTime
+    limits.answerLimit = Self.longTime + .seconds(10)
+    do {
+      let session = try PostgreSQLTenure.connect(self, shard, limits)
+      defer { session.close() }
+      return try body(session)
+    } catch {
+      throw StoreError(migrating: shard, error)
+    }
+  }
+
+  private func hold(_ session: Session, _ shard: Int) throws {
+    guard try PostgreSQLTenure.awaitRelease(session, self, shard) else {
+      throw StoreError.held(shard: shard, by: "a session of the database")
+    }
+  }
+
+  private static func standing(_ session: Session) throws -> ShardStanding? {
+    guard try session.rows(TenureQuery.tables.command).first?.boolean(0) == true,
+      let row = try session.rows(TenureQuery.find.command).first
+    else { return nil }
+    let move = try session.rows(ShardQuery.meta.command, [.text(MetaKey.move.rawValue)]).first?.integer(0)
+    return ShardStanding(
+      shardCount: Int(try row.integer(2)), epoch: try row.integer(3), installation: try row.optionalText(4), move: move)
+  }
+}
+
+/// On a shard that arrives, and on the schemas of all shards.
+private enum ArrivalQuery: String {
+  case schemas = "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, $1)"
+  case epoch = "UPDATE tenure SET epoch = $1"
+  case admit = "DELETE FROM meta WHERE key = $1 AND value = $2"
+  case recordKeys = "SELECT setval('record_keys', (SELECT coalesce(max(id), 0) FROM record) + 1, false)"
+
+  var command: Command { Command("arrival.\(self)", rawValue) }
+
+  /// Lets a table give out keys behind those of its rows, and behind `$1`. Does nothing for a table that gives out
+  /// none.
+  static func keys(of table: String) -> String {
+    """
+    SELECT setval(pg_get_serial_sequence('\(table)', 'id'), \
+    greatest((SELECT coalesce(max(id), 0) FROM \(table)), $1) + 1, false)
+    """
+  }
+}

@@ -1,0 +1,90 @@
+// The places between which shards move, and what a move needs of each.
+
+import Assets
+
+/// A place that keeps shards: an engine with its configuration.
+public enum ShardPlace: Sendable {
+  case files(SQLiteConfiguration)
+  case database(PostgreSQLConfiguration)
+
+  var engine: any MigrationPlace {
+    switch self {
+    case .files(let configuration): configuration
+    case .database(let configuration): configuration
+    }
+  }
+
+  /// The place's shards, as its engine opens them.
+  /// - Parameter report: gets each damaged record that background work skipped.
+  public func store(shardCount: Int, report: @escaping @Sendable (_ problem: String) -> Void = { _ in })
+    throws(StoreError) -> any RecordStore
+  {
+    try engine.store(shardCount: shardCount, report: report)
+  }
+}
+
+/// The state of a shard in a place, as its tables tell it.
+struct ShardStanding: Hashable, Sendable {
+  let shardCount: Int
+  let epoch: Int64
+  let installation: String?
+  /// The number of the move that the shard left with, or is arriving with. Nobody opens the shard here while it has
+  /// one. nil: the shard is here.
+  let move: Int64?
+}
+
+/// What a new shard gets besides its rows.
+struct MovingShard: Sendable {
+  let shard: Int
+  /// Its standing while it arrives, with the number of the move.
+  let standing: ShardStanding
+  /// The counters in `meta`.
+  let counters: [(key: MetaKey, value: Int64)]
+  /// The last key of a conflict. Keys are never used again.
+  let lastConflict: Int64
+
+  static let counterKeys: [MetaKey] = [.lastKey, .lastEvent, .bindsReferences]
+}
+
+/// An engine's side of a move. Its calls block.
+protocol MigrationPlace: Sendable {
+  /// The place in a sentence, without secrets.
+  var name: String { get }
+  /// The numbers of the shards that are or were here, ascending.
+  func shards() throws(StoreError) -> [Int]
+  /// - Returns: nil when the shard never was here.
+  /// - Throws: `StoreError.io` while a worker holds the shard.
+  func standing(ofShard shard: Int) throws -> ShardStanding?
+  /// - Parameter report: gets each damaged record that background work skipped.
+  func store(shardCount: Int, report: @escaping @Sendable (_ problem: String) -> Void) throws(StoreError)
+    -> any RecordStore
+  /// The owner of the shards; nil when anybody's are taken.
+  var installation: InstallationID? { get }
+  /// Makes a shard, durably, in place of one that has left.
+  /// - Parameter fill: writes its rows.
+  func receive(_ moving: MovingShard, fill: (StoreConnection) throws -> Void) throws
+  /// Calls `body` with what is stored.
+  func read<Value>(shard: Int, _ body: (StoreConnection) throws -> Value) throws -> Value
+  /// Lets workers open a shard that arrived with the move. Does nothing for a shard that has not its number.
+  func admit(shard: Int, move: Int64) throws
+}
+
+extension StoreError {
+  static func held(shard: Int, by holder: String) -> StoreError {
+    .io("shard \(shard) is held by \(holder): stop the workers before their shards move")
+  }
+
+  static func moved(shard: Int, from place: String) -> StoreError {
+    .foreign(
+      """
+      shard \(shard) is no longer in \(place): it has moved to another place, or `aquifer migrate` was interrupted. \
+      Start the worker with the other place, or give the command again
+      """)
+  }
+
+  /// The store's error for an error of either engine.
+  init(migrating shard: Int, _ error: any Error) {
+    self =
+      error as? StoreError ?? (error as? any EngineError)?.storeError(shard: shard) ?? .io("shard \(shard): \(error)")
+  }
+}
