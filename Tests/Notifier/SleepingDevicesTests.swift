@@ -55,7 +55,8 @@ import Testing
     try await world.push(owner: "eve", zone: "Trips", sequence: 6)
     try await world.push(owner: "ann", zone: "Other", sequence: 1)
     #expect(try await next(world) == ("/phone", "1 Other ann t1"))
-    #expect(try await world.metric(#"aquifer_pushes_total{service="servers",outcome="delivered"}"#) == 3)
+    let delivered = #"aquifer_pushes_total{service="servers",outcome="delivered"}"#
+    #expect(try await world.eventually { try await world.metric(delivered) == 3 })
     await world.stop()
   }
 
@@ -70,7 +71,7 @@ import Testing
     try await world.push(owner: "ann", zone: "A", sequence: 1, audience: ["ann", "bob"])
     #expect(try await next(world).path == "/bob")
     #expect(try await world.eventually { world.pushes.ended == [.init(id: ann.id, revision: ann.revision)] })
-    #expect(try await world.metric("aquifer_push_registrations") == 1)
+    #expect(try await world.eventually { try await world.metric("aquifer_push_registrations") == 1 })
     await world.stop()
   }
 
@@ -86,7 +87,7 @@ import Testing
     try await world.push(owner: "ann", zone: "A", sequence: 2)
     vendor.answer(410)
     #expect(try await world.eventually { world.pushes.ended == [.init(id: ann.id, revision: ann.revision)] })
-    #expect(try await world.metric("aquifer_push_registrations") == 0)
+    #expect(try await world.eventually { try await world.metric("aquifer_push_registrations") == 0 })
     await world.stop()
   }
 

@@ -108,6 +108,28 @@ extension TestStore {
   #expect(try await store.related("Album", "A1", "photos") == ["P2"])
 }
 
+@Test(arguments: [true, false])
+func `the default zone's end takes what this device has sent, known to lie there or not, and spares what it has not`(
+  isToldOf: Bool
+) async throws {
+  let store = try await TestStore.make()
+  if isToldOf { try await store.replica.apply(page("t1", saved("Album", "A1")), event: nil) }
+  try await store.save { try $0.insert("Photo", "sent") }
+  try await store.export()
+  try await store.save { save in
+    try save.insert("Photo", "new")
+    try save.update("Photo", "sent", ["title": .text("edited")])
+  }
+  let known = try #require(try await store.replica.zones().first)
+  #expect(known.zoneID.zoneName == zone.zoneName && known.isPaused == false)
+  #expect(known.objectCount == (isToldOf ? 3 : 2) && known.pendingCount == 2)
+  let end = EndedZone(zoneID: zone, reason: "purged", action: .delete)
+  let applied = try await store.replica.apply(page("t2", .zone(end)), event: nil)
+  #expect(applied.deletedCount == known.objectCount - 1 && applied.endedZones == [end])
+  #expect(try await store.names(Query("Photo")) == ["new"])
+  #expect(try await store.names(Query("Album")).isEmpty)
+}
+
 @Test func `an imported deletion is applied, and a deletion that is pending is not undone`() async throws {
   let store = try await TestStore.make()
   try await store.replica.apply(page("t1", saved("Tag", "T1"), saved("Tag", "T2")), event: nil)

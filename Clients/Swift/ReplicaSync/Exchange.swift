@@ -166,28 +166,40 @@ struct Exchange: Sendable {
       try await store.beginReset(reason: reset.reason)
       return ExchangeResult(answer: .imported(hasMore: true, isCaughtUp: false))
     }
-    let applied = try await store.apply(try await decided(page), event: event)
+    let decided = try await decided(page)
+    let applied = try await store.apply(decided.page, event: event)
     try await fetchShares(of: applied.changedShares)
     try await reread()
     return ExchangeResult(
-      answer: .imported(hasMore: page.moreComing, isCaughtUp: page.caughtUp), savedCount: applied.savedCount,
-      deletedCount: applied.deletedCount, errors: page.quarantined.map(MirrorEvent.ObjectError.init),
-      progress: page.progress, openConflictCount: page.openConflictCount)
+      answer: .imported(hasMore: page.moreComing || decided.isResumed, isCaughtUp: page.caughtUp),
+      savedCount: applied.savedCount, deletedCount: applied.deletedCount,
+      errors: page.quarantined.map(MirrorEvent.ObjectError.init), progress: page.progress,
+      openConflictCount: page.openConflictCount)
   }
 
-  /// The page with the app's decisions about zones that ended.
-  private func decided(_ page: ImportPage) async throws -> ImportPage {
-    guard let decide = options.hooks.zoneEnded else { return page }
-    var page = page
+  /// Asks the app about zones that ended. The server waits for a decision if set-ups asked it to, and the next page
+  /// tells what it comes to. It does not wait for zones of other people, whose objects the app may go on showing.
+  private func decided(_ page: ImportPage) async throws -> (page: ImportPage, isResumed: Bool) {
+    guard let decide = options.hooks.zoneEnded else { return (page, false) }
+    var (page, isResumed) = (page, false)
     var cached: [CachedZone]?
     for (index, change) in page.changes.enumerated() {
       guard case .zone(var zone) = change else { continue }
       let zones = if let cached { cached } else { try await store.zones() }
       cached = zones
-      zone.action = await decide(zone, zones.first { $0.zoneID.isSame(as: zone.zoneID) })
-      page.changes[index] = .zone(zone)
+      let known = zones.first { $0.zoneID.isSame(as: zone.zoneID) }
+      // An earlier page asked, and this one tells what was decided.
+      if zone.action != .pause, known?.isPaused == true { continue }
+      let decision = await decide(zone, known)
+      if zone.action == .pause, decision != .pause {
+        try await plane.resume(zone.zoneID, action: decision)
+        isResumed = true
+      } else if plane.scope == "shared", decision == .pause {
+        zone.action = .pause
+        page.changes[index] = .zone(zone)
+      }
     }
-    return page
+    return (page, isResumed)
   }
 
   func fetchShares(of zones: [ZoneID]) async throws {

@@ -135,8 +135,14 @@ package struct ObjectPlane: Sendable {
     try await call("POST", "/purge", body: try Self.json(request), requestID: requestID)
   }
 
-  package func resume(_ zone: ZoneID, action: String) async throws(SyncFailure) {
-    _ = try await send("POST", "/zones/\(Self.encoded(zone.zoneName))/resume", body: try Self.json(["action": action]))
+  /// Decides about a zone that waits. A decision that is made already stays.
+  package func resume(_ zone: ZoneID, action: EndedZone.Action) async throws(SyncFailure) {
+    do {
+      let body = try Self.json(["action": action.rawValue])
+      _ = try await send("POST", "/zones/\(Self.encoded(zone.zoneName))/resume", body: body)
+    } catch {
+      guard case .server(let refusal) = error, [404, 409].contains(refusal.status) else { throw error }
+    }
   }
 
   // MARK: Records and contents

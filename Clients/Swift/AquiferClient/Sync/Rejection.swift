@@ -42,6 +42,11 @@ extension MirrorOptions {
       }
     }
     if let zoneEnded = hooks.zoneEnded {
+      // The server waits for the app's decision.
+      if description.cloudOptions?.databaseScope != .shared {
+        let ways = ["deleted", "purged", "encryptedDataReset"]
+        zonePolicy = Dictionary(uniqueKeysWithValues: ways.map { ($0, "keep-and-pause") })
+      }
       self.hooks.zoneEnded = { ended, cached in
         let end = ZoneEnd(
           zone: Zone(zoneName: ended.zoneID.zoneName, ownerRecordName: ended.zoneID.ownerRecordName ?? ""),

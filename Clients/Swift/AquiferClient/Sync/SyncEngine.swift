@@ -192,6 +192,24 @@ public final class SyncEngine: Sendable {
     await loops[store]?.take(.pinged)
   }
 
+  // MARK: Zones
+
+  /// Decides about a zone of the user's own that ended, and for which the hook `zoneEnded` answered `pause`. Needs the
+  /// server; what was decided before stays.
+  public func decide(_ decision: StoreHooks.ZoneDecision, about zone: Zone, in store: PersistentStore)
+    async throws(StoreError)
+  {
+    guard let loop = loops[store] else { throw .invalid("the store is not mirrored") }
+    guard let action = EndedZone.Action(decision) else { return }
+    let place = try await loop.callPlace()
+    do throws(SyncFailure) {
+      try await place.plane.resume(
+        ZoneID(zoneName: zone.zoneName, ownerRecordName: zone.ownerRecordName), action: action)
+    } catch { throw StoreError(error) }
+    // The next page tells what became of it.
+    await loop.take(.pinged)
+  }
+
   /// Imports everything anew, into a second file. The store shows what it has until that is done.
   public func reset(_ store: PersistentStore) async throws(StoreError) {
     guard let loop = loops[store] else { throw .invalid("the store is not mirrored") }
@@ -207,6 +225,17 @@ public final class SyncEngine: Sendable {
 
   /// nil: the store is not mirrored.
   func loop(of store: PersistentStore) -> SyncLoop? { loops[store] }
+}
+
+extension EndedZone.Action {
+  /// nil: the zone goes on waiting.
+  fileprivate init?(_ decision: StoreHooks.ZoneDecision) {
+    switch decision {
+    case .pause: return nil
+    case .delete: self = .delete
+    case .reupload: self = .reupload
+    }
+  }
 }
 
 private func exchange<Value>(_ value: inout Value, _ new: Value) -> Value {

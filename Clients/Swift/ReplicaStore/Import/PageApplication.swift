@@ -234,12 +234,19 @@ final class PageApplication {
     switch ended.action {
     case .pause: try tables.connection.statement(Self.pauseZone).binding(key).run()
     // The server puts the objects into a zone again, and tells which.
-    case .reupload: try tables.connection.statement(Self.leaveZone).binding(key).run()
+    case .reupload:
+      try tables.connection.statement(Self.leaveZone).binding(key).run()
+      try tables.connection.statement(Self.forgetShare).binding(key).run()
     case .delete:
-      let objects = try tables.connection.statement(Self.objectsOfZone).binding(key).all { row in
+      let isHome = ended.zoneID.zoneName == ZoneID.homeName
+      let objects = try tables.connection.statement(Self.objectsOfZone).binding(key, isHome).all { row in
         FoundObject(key: row.int64(0), entity: row.int64(1), zone: key, state: Tables.State.here)
       }
-      for object in objects { try delete(object) }
+      for object in objects {
+        // As with a single deletion: the server makes the default zone again when it hears of a new object.
+        if isHome, try pending.isNew(object.key) { continue }
+        try delete(object)
+      }
       try tables.connection.statement(Self.forgetShare).binding(key).run()
     }
   }
@@ -285,7 +292,9 @@ final class PageApplication {
   private static let pauseZone = SQL("pause zone", "UPDATE zone SET isPaused = 1 WHERE key = ?")
   private static let leaveZone = SQL("leave zone", "UPDATE object SET zone = NULL WHERE zone = ?")
   private static let objectsOfZone = SQL(
-    "objects of zone", "SELECT _pk, entity FROM object WHERE zone = ? AND state = 1 ORDER BY _pk")
+    "objects of zone",
+    // Own objects lie nowhere as long as the server has told nothing of the default zone.
+    "SELECT _pk, entity FROM object WHERE state = 1 AND (zone = ?1 OR ?2 AND zone IS NULL) ORDER BY _pk")
   private static let forgetShare = SQL("forget share", "UPDATE zone SET share = NULL, isPaused = 0 WHERE key = ?")
   private static let keepContent = SQL(
     "keep imported content",

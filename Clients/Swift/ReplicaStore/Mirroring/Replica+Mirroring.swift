@@ -102,10 +102,19 @@ extension Replica: MirroredStore {
   )
   private static let zones = SQL(
     "zones",
-    "SELECT zoneName, ownerRecordName, share, permission, isPaused, (SELECT count(*) FROM object o WHERE o.zone = "
-      + "z.key AND o.state = 1), "
-      + "(SELECT count(DISTINCT p.object) FROM pending p JOIN object o ON o._pk = p.object WHERE o.zone = z.key) "
-      + "FROM zone z ORDER BY zoneName, ownerRecordName"
+    """
+    SELECT zoneName, ownerRecordName, share, permission, isPaused,
+      (SELECT count(*) FROM object o WHERE o.state = 1 AND (o.zone = z.key OR z.isHome AND o.zone IS NULL)),
+      (SELECT count(DISTINCT p.object) FROM pending p JOIN object o ON o._pk = p.object
+        WHERE o.zone = z.key OR z.isHome AND o.zone IS NULL)
+    FROM (SELECT key, zoneName, ownerRecordName, share, permission, isPaused, zoneName = '\(ZoneID.homeName)' AS isHome
+      FROM zone
+      -- Own objects lie nowhere as long as the server has told nothing of the default zone.
+      UNION ALL SELECT 0, '\(ZoneID.homeName)', '', NULL, \(ZonePermission.owner.rawValue), 0, 1
+      WHERE NOT EXISTS (SELECT 1 FROM zone WHERE zoneName = '\(ZoneID.homeName)')
+        AND EXISTS (SELECT 1 FROM object WHERE zone IS NULL AND state = 1)) z
+    ORDER BY zoneName, ownerRecordName
+    """
   )
   private static let cacheShare = SQL(
     "cache share",

@@ -109,6 +109,6 @@ private struct Reupload {
   private static let elsewhere = SQL(
     "is in another zone",
     "SELECT 1 FROM object o JOIN zone z ON z.key = o.zone WHERE o._pk = ? "
-      + "AND z.zoneName <> 'com.apple.coredata.cloudkit.zone'"
+      + "AND z.zoneName <> '\(ZoneID.homeName)'"
   )
 }

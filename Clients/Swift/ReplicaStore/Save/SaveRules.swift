@@ -151,5 +151,5 @@ struct SaveRules {
 
   private static let enterZone = SQL("enter zone", "UPDATE object SET zone = ?1 WHERE _pk = ?2 AND zone IS NULL")
   private static let defaultZone = SQL(
-    "default zone", "SELECT key FROM zone WHERE zoneName = 'com.apple.coredata.cloudkit.zone' ORDER BY key LIMIT 1")
+    "default zone", "SELECT key FROM zone WHERE zoneName = '\(ZoneID.homeName)' ORDER BY key LIMIT 1")
 }
