@@ -412,4 +412,5 @@ def main():
         Path(options.markdown).write_text(page)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -140,6 +140,28 @@ import Testing
     #expect(own?["idle"]["memoryMB"].double ?? 0 > 0, "\(output)")
   }
 
+  @Test(.timeLimit(.minutes(1))) func `both engines are measured in one run, and a figure below its floor is told`()
+    throws
+  {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "aquifer-bench-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let (floors, json) = (folder.appending(path: "floors.json"), folder.appending(path: "report.json"))
+    let line = #""workload":"w1a:2","part":"","figure":"recordsPerSecond","counts""#
+    try Data(#"[{\#(line):"ratio","floor":0.001},{\#(line):"own","floor":0}]"#.utf8).write(to: floors)
+    let (status, output) = try bench([
+      "--engine", "both", "--standby", "--seconds", "0.5", "--runs", "1", "--workload", "w1a:2",
+      "--floors", floors.path, "--json", json.path,
+    ])
+    #expect(status == 1, "\(output)")
+    let report = try Value(json: Array(Data(contentsOf: json)))
+    #expect(report["lines"].elements.map { $0["isEnough"] } == [.bool(true), .bool(false)], "\(output)")
+    for engine in ["SQLite", "PostgreSQL"] {
+      #expect(report["figures"][engine]["w1a:2"][""]["recordsPerSecond"].double ?? 0 > 0, "\(output)")
+    }
+    #expect(output.contains("below its floor") && output.contains("with a synchronous standby"))
+  }
+
   @Test(.timeLimit(.minutes(1))) func `an installation that runs is measured where it is, and goes on`() async throws {
     try await Installation.run { installation in
       let ready = installation.ready
