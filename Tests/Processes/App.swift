@@ -54,7 +54,13 @@ struct User: Sendable {
   /// Makes a device with a store of the user's private database, or of another one.
   func device(_ name: String, in database: String = "private") async throws -> Device {
     let device = Device(user: self, store: UUID().uuidString, database: database)
-    try await device.call("PUT", "", ["modelHash": .string(app.modelHash), "device": ["name": .string(name)]])
+    let body: Value = ["modelHash": .string(app.modelHash), "device": ["name": .string(name)]]
+    // Tried again as a client does, because the first call at a shard of a busy machine may come too early.
+    for _ in 0..<10 {
+      guard try await device.send("PUT", "", body).status == 503 else { break }
+      try await Task.sleep(for: .seconds(1))
+    }
+    try await device.call("PUT", "", body)
     return device
   }
 
