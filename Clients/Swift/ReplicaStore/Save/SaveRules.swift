@@ -1,5 +1,6 @@
 // What a save may do: the model's rules for values, and the user's rights in zones.
 
+import MirrorWire
 import SQLite
 
 struct SaveRules {
