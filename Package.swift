@@ -338,7 +338,8 @@ let loadGenerator: [Target] = [
     name: "aquifer-load",
     dependencies: ["Queues", "HTTPClient", "HTTPServer", "SQLite", "RecordStore", "JSON", "Crypto", "CLinux"],
     path: "Tests/Load",
-    exclude: ["floors", "peers.py", "postgres", "push", "push.json", "push.py"], swiftSettings: settings),
+    exclude: ["engines.json", "engines.py", "floors", "peers.py", "postgres", "push", "push.json", "push.py"],
+    swiftSettings: settings),
   .testTarget(
     name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "RecordStore", "SQLite", "JSON"],
     path: "Tests/LoadGenerator", swiftSettings: settings),

@@ -24,7 +24,7 @@ REGISTRY = referencing.Registry().with_resource(
     "urn:description", referencing.Resource(DESCRIPTION, referencing.jsonschema.DRAFT202012)
 )
 # They need what other examples make, or end what others need.
-LAST = ["fetchMail", "endMail", "deleteConsumer", "purgeHistory", "resetStore", "purgeZone", "deleteStore", "resetSchema"]
+LAST = ["removeIdentityProvider", "fetchMail", "endMail", "deleteConsumer", "purgeHistory", "resetStore", "purgeZone", "deleteStore", "resetSchema"]
 LAST += ["resetDevelopment", "revokeOperator", "revokeDeveloper", "revokeRole", "deleteUser", "deleteContainer"]
 # The other statuses of a story in which no zone waits for a decision, no object is in a new container, nobody has a
 # session, no device is registered, and nobody has refused a mail.

@@ -67,9 +67,10 @@ public struct StoreHooks: Sendable {
   /// event names its object. A duplicate of what the user has becomes that object, unless `saveRejected` decides
   /// otherwise. Stores of other databases than the private one are kept apart.
   public enum AccountDecision: Sendable { case keepApart, reupload, delete }
-  /// `delete`: the objects go. `reupload`: the zone is made again with the device's objects. `pause`: the objects stay
-  /// here, and nothing of the zone is imported until `sync.decide`. Of somebody else's zone, which a user can't make
-  /// again, `pause` keeps the objects, and the others let them go.
+  /// `delete`: the objects go. `reupload`: the objects stay on this device, and the next save makes the zone again;
+  /// objects that no save changes stay on this device alone. `pause`: the objects stay here, and nothing of the zone is
+  /// imported until `sync.decide`. Of somebody else's zone, which a user can't make again, `pause` keeps the objects,
+  /// and the others let them go.
   public enum ZoneDecision: Sendable { case delete, pause, reupload }
   /// `revert`: the objects become what the server has. `keepForLater`: the app goes on showing the edit, and imports
   /// leave it alone. Either way the save waits among the rejections until it is retried or discarded.

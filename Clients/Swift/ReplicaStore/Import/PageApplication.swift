@@ -233,7 +233,7 @@ final class PageApplication {
     let key = try zone(ended.zoneID)
     switch ended.action {
     case .pause: try tables.connection.statement(Self.pauseZone).binding(key).run()
-    // The server puts the objects into a zone again, and tells which.
+    // The objects lie in no zone until a save brings them to the server again.
     case .reupload:
       try tables.connection.statement(Self.leaveZone).binding(key).run()
       try tables.connection.statement(Self.forgetShare).binding(key).run()
