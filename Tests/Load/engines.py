@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from peers import start, told, until  # noqa: E402
+from peers import start, tell, told, until  # noqa: E402
 
 ENGINES = ["SQLite", "PostgreSQL"]
 WORKLOADS = ["w1a:1", "w1a:16", "w1b:16", "w1c:16", "w2:8", "w3:100", "w4:2"]
@@ -176,12 +176,7 @@ def main():
         "command": options.command, "cores": os.cpu_count(), "load": load, "standby": options.standby, "version": version,
         "figures": figures, "lines": judged(figures, json.loads(Path(options.floors).read_text())),
     }  # fmt: skip
-    page = table(report)
-    print(page, end="")
-    if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
-    if options.markdown:
-        Path(options.markdown).write_text(page)
+    tell(options, report, table(report))
     sys.exit(0 if all(line["isEnough"] for line in report["lines"]) else 1)
 
 

@@ -387,6 +387,15 @@ def measure(options):
     }  # fmt: skip
 
 
+def tell(options, report, page):
+    """Prints the page, and writes the files that were asked for."""
+    print(page, end="")
+    if options.json:
+        Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
+    if options.markdown:
+        Path(options.markdown).write_text(page)
+
+
 def main():
     if sys.argv[1:2] == ["--look"]:
         print(json.dumps(Processes(int(sys.argv[2])).look()))
@@ -404,12 +413,7 @@ def main():
     parser.add_argument("--markdown")
     options = parser.parse_args()
     report = measure(options)
-    page = table(report)
-    print(page, end="")
-    if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
-    if options.markdown:
-        Path(options.markdown).write_text(page)
+    tell(options, report, table(report))
 
 
 if __name__ == "__main__":
