@@ -34,7 +34,9 @@ class Cluster:
         if not versions:
             raise Failure("PostgreSQL is not installed: deploy/install postgres")
         self.bin = versions[-1]
-        self.account = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.getuid() == 0 else []
+        # Again the signal for the end of this program: another account loses it.
+        account = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig", "TERM"]
+        self.account = account if os.getuid() == 0 else []
         os.makedirs(folder)
         if self.account:
             os.chown(folder, pwd.getpwnam("postgres").pw_uid, -1)
