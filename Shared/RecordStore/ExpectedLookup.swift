@@ -12,3 +12,17 @@ public enum ExpectedLookup: Hashable, Sendable {
   /// The number of a transaction in the history of a store.
   case transaction(String, mirror: Int64)
 }
+
+/// A body for the writer of a shard, and the rows that it is going to look up.
+public struct AnnouncedBody<Value: Sendable>: Sendable {
+  let lookups: @Sendable () -> [ExpectedLookup]
+  let body: @Sendable (any ShardTransaction) throws -> Value
+
+  public init(
+    expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
+    _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
+  ) {
+    self.lookups = lookups
+    self.body = body
+  }
+}

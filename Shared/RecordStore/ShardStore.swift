@@ -99,6 +99,12 @@ public protocol ShardStore: Sendable {
     _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
   ) -> PendingCommit<Value>
 
+  /// Queues two bodies, of which the second builds on the first. They share a commit unless its group is full, and each
+  /// one succeeds or fails as if it was queued alone.
+  func enqueue<First: Sendable, Second: Sendable>(
+    _ first: AnnouncedBody<First>, followedBy second: AnnouncedBody<Second>
+  ) -> (PendingCommit<First>, PendingCommit<Second>)
+
   /// Runs `body` on a consistent snapshot, which includes every commit acknowledged before the call. A body that throws
   /// `AssetCalls` runs again after these calls.
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value
@@ -180,6 +186,14 @@ extension ShardStore {
   {
     enqueue(expecting: { [] }, body)
   }
+
+  public func enqueue<Value: Sendable>(_ body: AnnouncedBody<Value>) -> PendingCommit<Value> {
+    enqueue(expecting: body.lookups, body.body)
+  }
+
+  public func enqueue<First: Sendable, Second: Sendable>(
+    _ first: AnnouncedBody<First>, followedBy second: AnnouncedBody<Second>
+  ) -> (PendingCommit<First>, PendingCommit<Second>) { (enqueue(first), enqueue(second)) }
 
   public func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? { nil }
 }

@@ -73,7 +73,10 @@ import Testing
         #expect(setUp["type"] == "setup" && setUp["succeeded"] == .bool(isEnd))
       }
       try await device.save([MainJob.insert("Tag", UUID().uuidString, ["name": "one"])])
-      let (start, end) = (try #require(try await lines.next()), try #require(try await lines.next()))
+      var start = try #require(try await lines.next())
+      // A set-up that came too early on a busy machine was tried again, and left events, too.
+      while start["type"] == "setup" { start = try #require(try await lines.next()) }
+      let end = try #require(try await lines.next())
       #expect(start["type"] == "export" && start["endDate"] == .null)
       #expect(end["identifier"] == start["identifier"] && end["endDate"] != .null && end["counts"]["saved"] == 1)
       let last = try #require(try await device.call("GET", "/events")["lastEvent"].string)

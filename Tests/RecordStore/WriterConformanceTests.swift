@@ -293,4 +293,35 @@ struct WriterConformanceTests {
         try await shard.read { try $0.changes(in: place.zone, after: 0, limit: 500).map(\.sequence) } == Array(2...401))
     }
   }
+
+  @Test(arguments: [StoreKind.sqlite, .postgreSQL]) func `two bodies queued together share a commit, and fail alone`(
+    _ kind: StoreKind
+  ) async throws {
+    try await withShard(kind) { shard in
+      func queue(_ number: Int, failing: Int?) -> (PendingCommit<Int>, PendingCommit<Int>) {
+        func body(_ part: Int) -> AnnouncedBody<Int> {
+          AnnouncedBody(expecting: { [] }) { transaction in
+            _ = try transaction.makeDatabase(Sample.database("\(number)-\(part)"))
+            if failing == part { throw Stop(number: number) }
+            return part
+          }
+        }
+        return shard.turns(of: "ada").enqueue(body(0), followedBy: body(1))
+      }
+      // The writer sleeps when each pair arrives: it must not take the first body before the second is there.
+      for number in 0..<200 {
+        let before = shard.statistic("commits_total")
+        let failing = number % 3 < 2 ? number % 3 : nil
+        let (first, second) = queue(number, failing: failing)
+        for (part, commit) in [first, second].enumerated() {
+          if part == failing {
+            await #expect(throws: Stop(number: number)) { try await commit.value }
+          } else {
+            #expect(try await commit.value == part)
+          }
+        }
+        #expect(shard.statistic("commits_total") == before + 1)
+      }
+    }
+  }
 }

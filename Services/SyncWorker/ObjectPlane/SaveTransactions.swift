@@ -54,7 +54,7 @@ extension StoreCall {
     let at = now
     let quota = StorageQuota(of: request.caller, in: request.database, standard: context.commits.userQuota)
     let changes = quota == nil ? [] : transactions.map { (id: $0.transactionID, changes: $0.changes) }
-    // Queued right behind the append, mostly in the same group commit. A refused append leaves it nothing to do.
+    // In the append's group commit, unless that is full. A refused append leaves it nothing to do.
     let run = ExportRun(
       mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema,
       context: context, quota: quota,
@@ -67,7 +67,7 @@ extension StoreCall {
       transactions, run: run,
       permissions: request.database.isPublic ? schema.permissions(ofAbsentUser: mirror.userRecordName) : nil)
     let lookups = { @Sendable in rows.map { ExpectedLookup.transaction($0.transactionID, mirror: mirror.key) } }
-    let append = store.enqueue(expecting: lookups) { transaction in
+    let appending = AnnouncedBody(expecting: lookups) { transaction in
       try check.callAsFunction(of: mirror, in: transaction)
       // A repeated save counted against the quota when it was new.
       let new = try changes.filter { try transaction.transactionNumber(of: $0.id, in: mirror.key) == nil }
@@ -75,10 +75,14 @@ extension StoreCall {
       return try Self.append(rows, to: mirror, at: at, in: transaction)
     }
     // While a store's exports have to wait, only a call that waits for the export runs one.
-    let export =
-      throttledUntil(mirror) == nil
-      ? store.enqueue(expecting: { run.lookups(of: mirror) }) { transaction in try run.callAsFunction(transaction) }
-      : nil
+    let exporting = AnnouncedBody(expecting: { run.lookups(of: mirror) }) { try run.callAsFunction($0) }
+    let append: PendingCommit<(numbers: [Int64], last: Int64)>
+    let export: PendingCommit<ExportOutcome>?
+    if throttledUntil(mirror) == nil {
+      (append, export) = store.enqueue(appending, followedBy: exporting)
+    } else {
+      (append, export) = (store.enqueue(appending), nil)
+    }
     startNext()
     let followed = await follow(export, of: mirror, waits: waitsForExport)
     let appended: (numbers: [Int64], last: Int64)

@@ -34,6 +34,21 @@ public final class SQLiteShardStore: ShardStore {
     enqueue(of: "", expecting: lookups, body)
   }
 
+  public func enqueue<First: Sendable, Second: Sendable>(
+    _ first: AnnouncedBody<First>, followedBy second: AnnouncedBody<Second>
+  ) -> (PendingCommit<First>, PendingCommit<Second>) { enqueue(of: "", first, followedBy: second) }
+
+  func enqueue<First: Sendable, Second: Sendable>(
+    of party: String, _ first: AnnouncedBody<First>, followedBy second: AnnouncedBody<Second>
+  ) -> (PendingCommit<First>, PendingCommit<Second>) {
+    let commits = (
+      QueuedCommit(in: core, of: party, runsAlone: false, expecting: first.lookups, first.body),
+      QueuedCommit(in: core, of: party, runsAlone: false, expecting: second.lookups, second.body)
+    )
+    core.push(commits.0, followedBy: commits.1)
+    return commits
+  }
+
   public func turns(of party: String) -> any ShardStore { party.isEmpty ? self : ShardTurns(base: self, party: party) }
 
   /// - Parameter runsAlone: whether the body needs a commit of its own.

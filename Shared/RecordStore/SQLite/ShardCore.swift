@@ -93,8 +93,17 @@ final class ShardCore: Sendable {
   // MARK: Bodies
 
   /// Queues a body, or settles it with the reason why that is not possible.
-  func push(_ body: any QueuedBody) {
-    switch queue.push(body, of: body.party) {
+  func push(_ body: any QueuedBody) { note(queue.push(body, of: body.party), of: body) }
+
+  /// Queues two bodies of a party so that the writer never finds the first without the second.
+  func push(_ first: any QueuedBody, followedBy second: any QueuedBody) {
+    let results = queue.push(first, followedBy: second, of: first.party)
+    note(results.0, of: first)
+    note(results.1, of: second)
+  }
+
+  private func note(_ result: BlockingQueue<any QueuedBody>.PushResult, of body: any QueuedBody) {
+    switch result {
     case .pushed: break
     case .full:
       statistics.update { $0.overloads += 1 }

@@ -19,6 +19,10 @@ struct ShardTurns: ShardStore {
     base.enqueue(of: party, expecting: lookups, body)
   }
 
+  func enqueue<First: Sendable, Second: Sendable>(
+    _ first: AnnouncedBody<First>, followedBy second: AnnouncedBody<Second>
+  ) -> (PendingCommit<First>, PendingCommit<Second>) { base.enqueue(of: party, first, followedBy: second) }
+
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
     try await base.read(within: base.core.options.readTime, of: party, body)
   }

@@ -53,18 +53,39 @@ final class BlockingQueue<Element: Sendable>: Sendable {
   var isClosed: Bool { state.withLock { $0.isClosed } }
 
   func push(_ element: Element, of party: String = "") -> PushResult {
-    let result = state.withLock { state -> (PushResult, Bool) in
-      if state.isClosed { return (.closed, false) }
-      if state.elements.count >= limit || (!party.isEmpty && state.elements.count(of: party) >= partyLimit) {
-        return (.full, false)
-      }
-      state.elements.append(element, of: party)
-      guard state.sleepers > 0 else { return (.pushed, false) }
-      state.sleepers -= 1
-      return (.pushed, true)
+    let (result, mustWake) = state.withLock { state in
+      let result = append(element, of: party, to: &state)
+      return (result, result == .pushed && leaveSleep(&state))
     }
-    if result.1 { wake(1) }
-    return result.0
+    if mustWake { wake(1) }
+    return result
+  }
+
+  /// Pushes two elements of a party, of which no taker finds the first without the second. The second is refused alone
+  /// when there is room for one.
+  func push(_ first: Element, followedBy second: Element, of party: String) -> (PushResult, PushResult) {
+    let (results, mustWake) = state.withLock { state in
+      let results = (append(first, of: party, to: &state), append(second, of: party, to: &state))
+      return (results, results.0 == .pushed && leaveSleep(&state))
+    }
+    if mustWake { wake(1) }
+    return results
+  }
+
+  private func append(_ element: Element, of party: String, to state: inout State) -> PushResult {
+    if state.isClosed { return .closed }
+    if state.elements.count >= limit || (!party.isEmpty && state.elements.count(of: party) >= partyLimit) {
+      return .full
+    }
+    state.elements.append(element, of: party)
+    return .pushed
+  }
+
+  /// - Returns: true when a sleeper must be woken.
+  private func leaveSleep(_ state: inout State) -> Bool {
+    guard state.sleepers > 0 else { return false }
+    state.sleepers -= 1
+    return true
   }
 
   /// Notes that a taken element of the party is finished.
@@ -72,9 +93,7 @@ final class BlockingQueue<Element: Sendable>: Sendable {
     let mustWake = state.withLock { state in
       state.underWay[party, default: 1] -= 1
       if state.underWay[party] == 0 { state.underWay[party] = nil }
-      guard state.sleepers > 0, !state.elements.isEmpty else { return false }
-      state.sleepers -= 1
-      return true
+      return !state.elements.isEmpty && leaveSleep(&state)
     }
     if mustWake { wake(1) }
   }
