@@ -166,6 +166,7 @@ final class SetClock: WallClock {
 
   @Test(arguments: [
     (410, #"{"reason":"Unregistered","timestamp":1}"#, PushOutcome.gone),
+    (410, #"{"reason":"Elsewhere"}"#, .gone), (410, "<html>Gone</html>", .gone), (410, "", .gone),
     (400, #"{"reason":"BadDeviceToken"}"#, .gone), (400, #"{"reason":"DeviceTokenNotForTopic"}"#, .gone),
     (400, #"{"reason":"BadTopic"}"#, .refused(reason: "BadTopic")),
     (403, #"{"reason":"InvalidProviderToken"}"#, .refused(reason: "InvalidProviderToken")),

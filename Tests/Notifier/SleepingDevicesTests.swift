@@ -60,6 +60,31 @@ import Testing
     await world.stop()
   }
 
+  @Test func `a device that has not asked for every zone is woken by its user's subscriptions alone`() async throws {
+    let (world, url, server) = try await world()
+    defer { server.stop() }
+    try world.pushes.add("ann", url + "/some", device: "some", hearsEveryZone: false)
+    try world.pushes.add("ann", url + "/every", device: "every")
+    try await known(world, 2)
+    try await world.push(owner: "ann", zone: "Trips", sequence: 4)
+    #expect(try await next(world) == ("/every", "1 Trips ann t4"))
+    try await world.tell(
+      PushNotifications(notifications: [
+        try NotifierWorld.notification("1"), try NotifierWorld.notification("2", user: "bob"),
+      ]))
+    var heard: [String: Int] = [:]
+    #expect(
+      try await world.eventually {
+        for request in vendor.take() {
+          let nid = try JSONValue(parsing: request.body)["ck"]?["nid"]?.string
+          heard["\(request.path) \(nid ?? "")", default: 0] += 1
+        }
+        return heard.count == 2
+      })
+    #expect(heard == ["/some 1": 1, "/every 1": 1])
+    await world.stop()
+  }
+
   @Test func `a registration whose credentials ended wakes nobody, and is ended in the directory`() async throws {
     let (world, url, server) = try await world()
     defer { server.stop() }
