@@ -196,6 +196,29 @@ struct AnswerTextTests {
   }
 }
 
+extension AnswerTextTests {
+  @Test func `a name that somebody chose neither fakes a line nor controls the terminal`() throws {
+    let name = #"ada\u001b[2J\nbob"#
+    let expected = "ada\u{FFFD}[2J\u{FFFD}bob"
+    #expect(
+      try text(#"{"registrations":[{"device":"\#(name)","tags":["\#(name)"]}]}"#)
+        == "DEVICE       TAGS\n\(expected)  \(expected)")
+    let event = try JSONValue(parsing: Array(#"{"store":"\#(name)"}"#.utf8))
+    #expect(AnswerText.line(event) == "store=\(expected)")
+    // A text of several lines, such as a schema, keeps them.
+    #expect(try text(#"{"schema":"\#(name)"}"#) == "ada\u{FFFD}[2J\nbob")
+  }
+
+  @Test func `times are shown in UTC, and other numbers as they are`() throws {
+    #expect(
+      try text(#"{"keys":[{"name":"a","created":1795712927976,"bytes":1795712927976,"lastUsed":null}]}"#)
+        == "NAME  CREATED                       BYTES  LASTUSED\na     2026-11-26T17:08:47Z  1795712927976  -")
+    #expect(try text(#"{"createdAt":-1,"expires":9007199254740991}"#) == "createdAt  -1\nexpires    9007199254740991")
+    let event = try JSONValue(parsing: Array(#"{"startedAt":1795712927976,"endedAt":0}"#.utf8))
+    #expect(AnswerText.line(event) == "startedAt=2026-11-26T17:08:47Z  endedAt=0")
+  }
+}
+
 struct EventTailTests {
   private func answer(_ events: [(store: String, identifier: Int, endedAt: Int)]) -> [UInt8] {
     let rows = events.map { #"{"store":"\#($0.store)","identifier":\#($0.identifier),"endedAt":\#($0.endedAt)}"# }

@@ -46,7 +46,7 @@ enum View {
     case nil: ""
     case .string: TextTable.printable(value?.string ?? "")
     case .null: "-"
-    default: AnswerText.json(value)
+    default: TextTable.printable(AnswerText.json(value))
     }
   }
 
