@@ -60,13 +60,18 @@ import Testing
     await world.stop()
   }
 
-  @Test func `a device that has not asked for every zone is woken by its user's subscriptions alone`() async throws {
+  @Test func `where subscriptions are, a device that has not asked for every zone is woken by them alone`() async throws
+  {
     let (world, url, server) = try await world()
     defer { server.stop() }
     try world.pushes.add("ann", url + "/some", device: "some", hearsEveryZone: false)
     try world.pushes.add("ann", url + "/every", device: "every")
     try await known(world, 2)
-    try await world.push(owner: "ann", zone: "Trips", sequence: 4)
+    let change = ZoneChange(
+      database: DatabaseID(
+        container: try #require(ContainerID(rawValue: "iCloud.a")), environment: .development, owner: "ann"),
+      zoneName: "Trips", sequence: 4, syncToken: "t4", originStore: nil, audience: ["ann"], hasSubscriptions: true)
+    try await world.push([change])
     #expect(try await next(world) == ("/every", "1 Trips ann t4"))
     try await world.tell(
       PushNotifications(notifications: [
