@@ -30,12 +30,26 @@ extension Session {
     guard isInTransaction else { return }
     do throws(PostgreSQLError) {
       // The end of the stretch makes the server take the next command even after a failure.
-      try endStretch()
+      if pipeline.next != nil { try endStretch() }
       try send(Self.rollback, [], as: .control(Self.rollback.name))
       try finish()
     } catch {
       // Dropped because the failure is one of the undone commands', or has closed the session.
     }
+    ended()
+  }
+
+  /// Ends a transaction that wrote nothing. Waits for nothing, unless queued commands have no answer yet: the answer
+  /// comes with those of the next transaction. Does nothing outside of one.
+  /// - Throws: `connectionLost`
+  public func endSnapshot() throws(PostgreSQLError) {
+    guard isInTransaction else { return }
+    // Answers that nobody has read can hold a failure, which must not meet the next transaction.
+    if pipeline.next != nil { return rollback() }
+    try send(Self.rollback, [], as: .control(Self.rollback.name))
+    try endStretch()
+    // An open transaction keeps the server from cleaning its tables.
+    try flush(Self.rollback.name)
     ended()
   }
 

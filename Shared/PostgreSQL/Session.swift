@@ -21,6 +21,8 @@ public final class Session {
   /// The warnings that the server sent. It lives as long as the session.
   let warningCount = UnsafeMutablePointer<Int>.allocate(capacity: 1)
   var savepointDepth = 0
+  /// How often the session has waited for answers. Each costs a round trip.
+  public private(set) var waitCount = 0
 
   struct Prepared: Hashable {
     let text: String
@@ -92,6 +94,7 @@ public final class Session {
   /// - Throws: the first failure. Outside of a transaction nothing of the queued commands is stored then.
   @discardableResult public func finish() throws(PostgreSQLError) -> [Rows] {
     guard pipeline.next != nil else { return [] }
+    waitCount += 1
     try endStretch()
     var answers: [Rows] = []
     while let step = pipeline.next { try receive(step, into: &answers) }

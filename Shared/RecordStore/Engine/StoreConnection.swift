@@ -54,7 +54,7 @@ enum StoreConnection {
   func endRead() throws {
     switch self {
     case .sqlite(let connection): try connection.commit()
-    case .postgreSQL(let session): session.rollback()
+    case .postgreSQL(let session): try session.endSnapshot()
     }
   }
 

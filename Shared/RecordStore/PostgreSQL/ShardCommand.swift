@@ -119,7 +119,7 @@ final class ShardCommand {
     if rows == nil {
       rows = try begin()
     } else if let rows, rows.count == batchCount, place == rows.count {
-      self.rows = try fetch()
+      self.rows = try nextBatch()
       place = 0
     }
     if place < rows?.count ?? 0 { return true }
@@ -128,15 +128,24 @@ final class ShardCommand {
   }
 
   private func begin() throws(PostgreSQLError) -> Rows {
-    if let rows = fetchedRows { return rows }
+    if let rows = try awaitedRows() { return rows }
     forgetStale()
     fetched?.noteMiss()
     if batchCount == nil { return try session.rows(command, values) }
     try session.queue(Command("open \(command.name)", "DECLARE \(cursor) NO SCROLL CURSOR FOR \(command.text)"), values)
-    return try fetch()
+    return try nextBatch()
   }
 
-  private func fetch() throws(PostgreSQLError) -> Rows {
+  /// The fetched answer. If look-ups are on their way, this one joins them.
+  private func awaitedRows() throws(PostgreSQLError) -> Rows? {
+    if let rows = fetchedRows { return rows }
+    guard let fetched, fetched.isUnderWay, case .read = table else { return nil }
+    if !fetched.isUnderWay(lookup) { try fetch() }
+    try fetched.finish(session)
+    return fetchedRows
+  }
+
+  private func nextBatch() throws(PostgreSQLError) -> Rows {
     try session.rows(Command("fetch \(command.name)", "FETCH FORWARD \(batchCount ?? 1) FROM \(cursor)"))
   }
 
@@ -161,6 +170,21 @@ final class ShardCommand {
   func integer(_ column: Int32) -> Int64? { read { row throws(PostgreSQLError) in try row.optionalInteger(column) } }
   func text(_ column: Int32) -> String? { read { row throws(PostgreSQLError) in try row.optionalText(column) } }
   func bytes(_ column: Int32) -> [UInt8]? { read { row throws(PostgreSQLError) in try row.optionalBytes(column) } }
+
+  /// Lends the bytes of a column where the answer has them; none for NULL.
+  func withBytes<Value>(_ column: Int32, _ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
+    // Keeps the answer while `body` has its bytes, whatever it does with the statement.
+    let rows = rows
+    defer { withExtendedLifetime(rows) {} }
+    let bytes = read { row throws(PostgreSQLError) in try row.unsafeOptionalBytes(column) }
+    return try body(bytes ?? UnsafeRawBufferPointer(start: nil, count: 0))
+  }
+
+  /// A record's name in its stored form; nil for NULL and for bytes without that form.
+  func recordName(_ column: Int32) -> String? {
+    let bytes = read { row throws(PostgreSQLError) in try row.unsafeOptionalBytes(column) }
+    return withExtendedLifetime(rows) { bytes.flatMap(StoredName.name) }
+  }
 
   private func read<Value>(_ body: (Row) throws(PostgreSQLError) -> Value?) -> Value? {
     guard let rows, rows.indices.contains(place) else { return nil }
