@@ -13,7 +13,9 @@ enum StoreConnection {
     switch self {
     case .sqlite(let connection): .sqlite(try connection.statement(query))
     case .postgreSQL(let session):
-      .postgreSQL(ShardCommand(query.sql(.postgreSQL), session, fetched, tellsItsRow: query.tellsItsRow))
+      .postgreSQL(
+        ShardCommand(
+          query.sql(.postgreSQL), session, fetched, tellsItsRow: query.tellsItsRow, rows: query.rowCommand))
     }
   }
 

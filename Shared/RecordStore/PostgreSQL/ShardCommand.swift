@@ -5,6 +5,11 @@ import SQLite
 
 extension Query {
   var command: Command { sql(.postgreSQL).command }
+
+  /// The insertion of many rows; nil for other statements.
+  var rowCommand: RowCommand? {
+    rowsText.map { RowCommand(one: command, many: SQL(command.name + " rows", $0).command) }
+  }
 }
 
 extension SQL {
@@ -16,6 +21,7 @@ extension SQL {
 final class ShardCommand {
   private let command: Command
   private let session: Session
+  private let rowCommand: RowCommand?
   private let table: StatementTable
   /// Of a writer; nil for reads.
   private let fetched: FetchedRows?
@@ -31,8 +37,10 @@ final class ShardCommand {
   private let batchCount: Int?
 
   init(
-    _ sql: SQL, _ session: Session, _ fetched: FetchedRows? = nil, tellsItsRow: Bool = false, batchCount: Int? = nil
+    _ sql: SQL, _ session: Session, _ fetched: FetchedRows? = nil, tellsItsRow: Bool = false, rows: RowCommand? = nil,
+    batchCount: Int? = nil
   ) {
+    rowCommand = rows
     command = sql.command
     table = StatementTable(command.text)
     self.fetched = fetched
@@ -56,6 +64,7 @@ final class ShardCommand {
 
   func queue() throws(PostgreSQLError) {
     forgetStale()
+    if let rowCommand { return try session.queueRow(rowCommand, values) }
     try session.queue(command, values)
   }
 
