@@ -30,11 +30,12 @@ public final class Rows: RandomAccessCollection {
   /// Lends the bytes of a field; nil for NULL.
   /// - Throws: `invalidValue` when the column is missing or has none of the types.
   fileprivate func withField<Value>(
-    _ row: Int32, _ column: Int32, _ types: Set<ValueType>,
+    _ row: Int32, _ column: Int32, _ types: ValueTypes,
     _ body: (ValueType, UnsafeRawBufferPointer) throws(PostgreSQLError) -> Value
   ) throws(PostgreSQLError) -> Value? {
     let number = column < PQnfields(result) ? PQftype(result, column) : 0
-    guard let type = ValueType(rawValue: number), types.contains(type), PQfformat(result, column) == 1 else {
+    guard let type = ValueType(rawValue: number), types.contains(ValueTypes(type)), PQfformat(result, column) == 1
+    else {
       throw failure(column, "has the type \(number)")
     }
     if PQgetisnull(result, row, column) == 1 { return nil }
@@ -100,6 +101,11 @@ public struct Row {
     try rows.withField(index, column, [.bytes]) { _, bytes throws(PostgreSQLError) in Array(bytes) }
   }
 
+  /// The bytes of a `bytea` where the answer has them; nil for NULL. Invalid once nobody has the answer.
+  public func unsafeOptionalBytes(_ column: Int32) throws(PostgreSQLError) -> UnsafeRawBufferPointer? {
+    try rows.withField(index, column, [.bytes]) { _, bytes throws(PostgreSQLError) in bytes }
+  }
+
   /// Lends the bytes of a `bytea`, or of a text's UTF-8. The pointer is invalid once `body` returns.
   public func withBytes<Value>(_ column: Int32, _ body: (UnsafeRawBufferPointer) -> Value) throws(PostgreSQLError)
     -> Value
@@ -116,6 +122,39 @@ public struct Row {
   private func present<Value>(_ column: Int32, _ value: Value?) throws(PostgreSQLError) -> Value {
     guard let value else { throw rows.failure(column, "is NULL") }
     return value
+  }
+}
+
+/// Some types. A mask, because a `Set` would be made anew for each field that is read.
+private struct ValueTypes: OptionSet {
+  let rawValue: UInt16
+
+  static let boolean = Self(.boolean)
+  static let bytes = Self(.bytes)
+  static let name = Self(.name)
+  static let bigint = Self(.bigint)
+  static let smallint = Self(.smallint)
+  static let int = Self(.int)
+  static let text = Self(.text)
+  static let real = Self(.real)
+  static let varchar = Self(.varchar)
+
+  init(rawValue: UInt16) { self.rawValue = rawValue }
+
+  init(_ type: ValueType) {
+    rawValue =
+      switch type {
+      case .boolean: 1 << 0
+      case .bytes: 1 << 1
+      case .name: 1 << 2
+      case .bigint: 1 << 3
+      case .smallint: 1 << 4
+      case .int: 1 << 5
+      case .text: 1 << 6
+      case .real: 1 << 7
+      case .varchar: 1 << 8
+      case .bytesArray, .textArray, .bigintArray: 1 << 15
+      }
   }
 }
 

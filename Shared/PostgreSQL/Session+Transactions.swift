@@ -1,4 +1,4 @@
-// Transactions and savepoints of a session. All but the end of a transaction cost no round trip.
+// Transactions of a session. All but the end of one cost no round trip.
 
 extension Session {
   public enum Isolation: Sendable {
@@ -28,14 +28,29 @@ extension Session {
   /// Undoes the transaction, and forgets the queued commands' failures. Does nothing outside of one.
   public func rollback() {
     guard isInTransaction else { return }
+    dropWaiting()
     do throws(PostgreSQLError) {
       // The end of the stretch makes the server take the next command even after a failure.
-      try endStretch()
+      if pipeline.next != nil { try endStretch() }
       try send(Self.rollback, [], as: .control(Self.rollback.name))
       try finish()
     } catch {
       // Dropped because the failure is one of the undone commands', or has closed the session.
     }
+    ended()
+  }
+
+  /// Ends a transaction that wrote nothing. Waits for nothing, unless queued commands have no answer yet: the answer
+  /// comes with those of the next transaction. Does nothing outside of one.
+  /// - Throws: `connectionLost`
+  public func endSnapshot() throws(PostgreSQLError) {
+    guard isInTransaction else { return }
+    // Answers that nobody has read can hold a failure, which must not meet the next transaction.
+    if pipeline.next != nil { return rollback() }
+    try send(Self.rollback, [], as: .control(Self.rollback.name))
+    try endStretch()
+    // An open transaction keeps the server from cleaning its tables.
+    try flush(Self.rollback.name)
     ended()
   }
 
@@ -51,25 +66,6 @@ extension Session {
       throw error
     }
   }
-
-  /// Savepoints nest: the other two act on the innermost open one.
-  public func openSavepoint() throws(PostgreSQLError) {
-    try control("SAVEPOINT s\(savepointDepth)")
-    savepointDepth += 1
-  }
-
-  /// Closes the savepoint and keeps the writes since it was opened.
-  public func releaseSavepoint() throws(PostgreSQLError) {
-    savepointDepth = max(savepointDepth - 1, 0)
-    try control("RELEASE s\(savepointDepth)")
-  }
-
-  /// Undoes the writes since the savepoint was opened, after a failed command as well. The savepoint stays open.
-  public func rollbackToSavepoint() throws(PostgreSQLError) {
-    try control("ROLLBACK TO s\(max(savepointDepth - 1, 0))")
-  }
-
-  private func control(_ text: String) throws(PostgreSQLError) { try send(Command(text, text), [], as: .control(text)) }
 
   private static let begin = Command("BEGIN", "BEGIN ISOLATION LEVEL READ COMMITTED")
   private static let beginSnapshot = Command(

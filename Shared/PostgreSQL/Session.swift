@@ -20,7 +20,13 @@ public final class Session {
   let answerMilliseconds: Int32
   /// The warnings that the server sent. It lives as long as the session.
   let warningCount = UnsafeMutablePointer<Int>.allocate(capacity: 1)
+  /// The open savepoints, with those that wait.
   var savepointDepth = 0
+  var waitingRows: [WaitingRows] = []
+  /// The savepoints that wait: for each the numbers of waiting rows before it.
+  var waitingSavepoints: [[Int]] = []
+  /// How often the session has waited for answers. Each costs a round trip.
+  public private(set) var waitCount = 0
 
   struct Prepared: Hashable {
     let text: String
@@ -60,6 +66,7 @@ public final class Session {
   public func close() {
     if let handle { PQfinish(handle) }
     handle = nil
+    dropWaiting()
     pipeline.isInTransaction = false
   }
 
@@ -91,7 +98,9 @@ public final class Session {
   /// - Returns: the answer of each, in order.
   /// - Throws: the first failure. Outside of a transaction nothing of the queued commands is stored then.
   @discardableResult public func finish() throws(PostgreSQLError) -> [Rows] {
+    try sendWaiting()
     guard pipeline.next != nil else { return [] }
+    waitCount += 1
     try endStretch()
     var answers: [Rows] = []
     while let step = pipeline.next { try receive(step, into: &answers) }
@@ -109,6 +118,7 @@ public final class Session {
   }
 
   func send(_ command: Command, _ values: [Value], as step: Pipeline.Step) throws(PostgreSQLError) {
+    try sendWaiting()
     let handle = try open(command.name)
     do throws(EncodedValues.Refusal) {
       try encoded.encode(values)
@@ -151,6 +161,7 @@ public final class Session {
 
   func ended() {
     pipeline.isInTransaction = false
+    dropWaiting()
     savepointDepth = 0
   }
 

@@ -11,6 +11,10 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   /// - Throws: when the read has to end, because its time is over or others wait for its thread. The body then runs
   ///   again, or its caller gets an error.
   func checkWanted() throws
+  /// Says what the read is about to look up. An engine that reaches its rows across a network fetches all of it in the
+  /// round trip of the next look-up, as far as it knows the zones from earlier reads. What the read sees is the same
+  /// without it. A writer's bodies announce their look-ups before they run instead (`ShardStore.enqueue`).
+  func expect(_ lookups: [ExpectedLookup]) throws
   func database(_ id: DatabaseID) throws -> StoredDatabase?
   func database(key: Int64) throws -> StoredDatabase?
   /// Databases with keys after `key`, ascending.

@@ -47,6 +47,34 @@ import Testing
     #expect(kind { _ = try session.rows(Command("nonsense", "SELECT nothing")) } == .other)
   }
 
+  @Test func `the end of a read waits for no answer, and the next read sees what was committed meanwhile`() throws {
+    let world = try World()
+    let (reader, writer) = (try world.session { $0.isReadOnly = true }, try world.session())
+    for identifier in 0..<5 as Range<Int64> {
+      try reader.begin(.snapshot)
+      #expect(try reader.itemCount() == identifier)
+      let count = reader.waitCount
+      try reader.endSnapshot()
+      #expect(!reader.isInTransaction && reader.waitCount == count)
+      try writer.awaitIdling(ofProcess: reader.serverProcess)
+      try writer.transaction { try writer.insert(identifier) }
+    }
+  }
+
+  @Test func `a failure in a read, noticed or not, ends with the read`() throws {
+    let reader = try World().session { $0.isReadOnly = true }
+    let nonsense = Command("nonsense", "SELECT nothing")
+    for isNoticed in [true, false] {
+      try reader.begin(.snapshot)
+      try reader.queue(nonsense)
+      if isNoticed { #expect(kind { try reader.finish() } == .other) }
+      try reader.endSnapshot()
+      try reader.begin(.snapshot)
+      #expect(try reader.itemCount() == 0)
+      try reader.endSnapshot()
+    }
+  }
+
   @Test func `errors never say a value`() throws {
     let session = try World().session()
     let secret = "a secret of ada"

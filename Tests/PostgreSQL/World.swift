@@ -58,6 +58,12 @@ extension Session {
 
   func itemCount() throws -> Int64 { try #require(rows(.count).first).integer(0) }
 
+  /// Waits until the server says that the process is in no transaction.
+  func awaitIdling(ofProcess process: Int32) throws {
+    let command = Command("idle", "SELECT count(*) FROM pg_stat_activity WHERE pid = $1::bigint AND state = 'idle'")
+    while try #require(rows(command, [.integer(Int64(process))]).first).integer(0) == 0 {}
+  }
+
   /// Waits until the server says that the process waits for the event.
   func awaitEvent(_ event: String, ofProcess process: Int32) throws {
     let command = Command("event", "SELECT count(*) FROM pg_stat_activity WHERE pid = $1::bigint AND wait_event = $2")

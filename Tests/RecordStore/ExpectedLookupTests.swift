@@ -1,3 +1,4 @@
+import PostgreSQL
 import Records
 import Testing
 
@@ -104,6 +105,70 @@ struct ExpectedLookupTests {
     }
   }
 
+  /// The names that a read of changes gets, which has announced something before.
+  private static func names(_ lookups: [ExpectedLookup], limit: Int, in shard: any ShardStore) async throws
+    -> [String]
+  {
+    try await shard.read { snapshot in
+      try snapshot.expect(lookups)
+      guard let database = try snapshot.database(id),
+        let zone = try snapshot.zone(named: "notes", in: database.key), !zone.isDeleted
+      else { return [] }
+      return try snapshot.changes(in: zone.key, after: 0, limit: limit).map(\.record.recordName)
+    }
+  }
+
+  private static func changes(_ zone: String = "notes", of owner: String = "ada", limit: Int = 2) -> ExpectedLookup {
+    .changes(zone: zone, database: Sample.database(owner), after: 0, limit: limit)
+  }
+
+  @Test(arguments: StoreKind.allCases)
+  func `a read sees the present state, whatever it has announced`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let right = [Self.changes(), .record("1", zone: "notes", database: Self.id)]
+      #expect(try await Self.names(right, limit: 2, in: shard) == [])
+      var place = try await Place(in: shard)
+      for life in 0..<3 {
+        for number in 0..<4 {
+          let name = "\(life).\(number)"
+          try await shard.write { [place] in _ = try $0.save(Sample.note(name), in: place) }
+          let expected = (0...number).map { "\(life).\($0)" }
+          for lookups in [
+            right, [], [Self.changes(limit: 1)], [Self.changes("none")], [Self.changes(of: "bob")],
+            [Self.changes("no\0tes")], right + right,
+          ] {
+            #expect(try await Self.names(lookups, limit: 2, in: shard) == Array(expected.prefix(2)))
+          }
+        }
+        // The zone of the next life has another key.
+        try await shard.write { [place] in try $0.deleteZone(place.zone) }
+        #expect(try await Self.names(right, limit: 2, in: shard) == [])
+        place = Place(
+          database: place.database,
+          zone: try await shard.write { [place] in try $0.makeZone(named: "notes", in: place.database).key })
+      }
+    }
+  }
+
+  @Test func `a read that has announced its look-ups waits once for all of them`() async throws {
+    var options = StoreOptions()
+    // So that all reads have one session.
+    options.readerThreadCount = 1
+    try await withShard(.postgreSQL, options: options) { shard in
+      let place = try await Place(in: shard)
+      try await shard.write { try Self.save(["a", "b", "c"], "r", in: place, $0) }
+      #expect(try await Self.names([Self.changes()], limit: 2, in: shard) == ["a", "b"])
+      let before = try await shard.readerWaitCount()
+      #expect(try await Self.names([Self.changes()], limit: 2, in: shard) == ["a", "b"])
+      #expect(try await shard.readerWaitCount() == before + 2, "one is that of the count before")
+      #expect(try await Self.names([], limit: 2, in: shard) == ["a", "b"])
+      #expect(try await shard.readerWaitCount() == before + 7)
+      // What a read has announced and not looked up is no matter of the next one's.
+      try await shard.read { try $0.expect([Self.changes()]) }
+      #expect(try await Self.names([], limit: 3, in: shard) == ["a", "b", "c"])
+    }
+  }
+
   @Test func `databases and zones that memory lacks are fetched, and may be missing`() async throws {
     let world = try World(.postgreSQL)
     var shard = try await world.store.open(shard: 0)
@@ -127,5 +192,15 @@ struct ExpectedLookupTests {
     // The texts of the record's symbols are read one by one.
     #expect(shard.statistic("unexpected_lookups_total") <= 2)
     await shard.close()
+  }
+}
+
+extension ShardStore {
+  /// How often the idle session for reads on PostgreSQL has waited for its server. The count itself waits once more.
+  fileprivate func readerWaitCount() async throws -> Int {
+    try await read { snapshot in
+      guard case .postgreSQL(let session) = (snapshot as? SQLiteSnapshot)?.session.connection else { return 0 }
+      return session.waitCount
+    }
   }
 }

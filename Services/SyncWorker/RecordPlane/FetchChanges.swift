@@ -68,6 +68,13 @@ extension RecordPlaneCall {
     let token = try position(changes.position, as: .zone)
     let (finder, caller) = (finder, request.caller.userRecordName)
     return try await read { snapshot in
+      if !changes.isReversed, changes.position != .caughtUp {
+        let sequence = token?.positions.first?.sequence ?? 0
+        try snapshot.expect([
+          .changes(
+            zone: zone.zoneName, database: finder.database, after: sequence, limit: ZonePage.rowCount(left: limit))
+        ])
+      }
       guard let view = try finder.find(zone, in: snapshot) else { throw RecordError.noZone(named: zone.zoneName) }
       let row = view.row
       let visible = VisibleRecords(view, in: snapshot)
@@ -202,22 +209,29 @@ extension ZonePage {
     }
   }
 
-  /// Rows of one read, so that large records end a page before all of them are in memory.
-  private static let chunk = 64
+  /// Rows of one read: half a page, so that large records end a page before all of them are in memory.
+  private static let chunk = 100
+
+  /// The rows to ask for while a page has room for `left`. The one behind its end tells whether more is coming.
+  fileprivate static func rowCount(left: Int) -> Int { left > chunk ? chunk : left + 1 }
 
   fileprivate mutating func fill(limit: Int, from snapshot: any ShardSnapshot) throws {
     var position = start
     var byteCount = 0
-    while records.count < limit, byteCount <= RecordPlaneCall.pageByteCount {
-      let wanted = min(Self.chunk, limit - records.count)
+    while true {
+      let hasRoom = byteCount <= RecordPlaneCall.pageByteCount
+      let wanted = Self.rowCount(left: hasRoom ? limit - records.count : 0)
       let rows = try position.rows(in: zone.key, limit: wanted, from: snapshot)
-      for row in rows where byteCount <= RecordPlaneCall.pageByteCount {
+      for row in rows {
+        if records.count == limit || byteCount > RecordPlaneCall.pageByteCount {
+          moreComing = true
+          return
+        }
         byteCount += row.record.fields.byteCount
         records.append(row)
         position.pass(row.sequence)
       }
-      if rows.count < wanted, records.last?.sequence == rows.last?.sequence || rows.isEmpty { return }
+      if rows.count < wanted { return }
     }
-    moreComing = try !position.rows(in: zone.key, limit: 1, from: snapshot).isEmpty
   }
 }

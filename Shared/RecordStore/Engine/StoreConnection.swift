@@ -13,7 +13,9 @@ enum StoreConnection {
     switch self {
     case .sqlite(let connection): .sqlite(try connection.statement(query))
     case .postgreSQL(let session):
-      .postgreSQL(ShardCommand(query.sql(.postgreSQL), session, fetched, tellsItsRow: query.tellsItsRow))
+      .postgreSQL(
+        ShardCommand(
+          query.sql(.postgreSQL), session, fetched, tellsItsRow: query.tellsItsRow, rows: query.rowCommand))
     }
   }
 
@@ -54,7 +56,7 @@ enum StoreConnection {
   func endRead() throws {
     switch self {
     case .sqlite(let connection): try connection.commit()
-    case .postgreSQL(let session): session.rollback()
+    case .postgreSQL(let session): try session.endSnapshot()
     }
   }
 

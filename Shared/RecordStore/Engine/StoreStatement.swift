@@ -236,7 +236,7 @@ enum StoreStatement {
   func withBytes<Value>(_ column: Int32, _ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
     switch self {
     case .sqlite(let statement): try statement.withBytes(column, body)
-    case .postgreSQL(let command): try (command.bytes(column) ?? []).withUnsafeBytes(body)
+    case .postgreSQL(let command): try command.withBytes(column, body)
     }
   }
 
@@ -265,7 +265,7 @@ enum StoreStatement {
   func recordName(_ column: Int32) -> String? {
     switch self {
     case .sqlite(let statement): statement.recordName(column)
-    case .postgreSQL(let command): command.bytes(column).flatMap(StoredName.name)
+    case .postgreSQL(let command): command.recordName(column)
     }
   }
 }

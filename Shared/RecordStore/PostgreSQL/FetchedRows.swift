@@ -24,6 +24,12 @@ final class FetchedRows {
 
   func noteMiss() { missCount += 1 }
 
+  /// True while answers are on their way.
+  var isUnderWay: Bool { !queued.isEmpty }
+
+  /// True while the answer to the look-up is on its way.
+  func isUnderWay(_ lookup: Lookup) -> Bool { queued.contains { $0.lookup == lookup } }
+
   func queue(_ lookup: Lookup, in table: Substring, at place: Int) { queued.append((table, lookup, place)) }
 
   /// Waits for the answers on their way: one round trip, none when nothing was queued.

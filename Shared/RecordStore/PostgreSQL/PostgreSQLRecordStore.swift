@@ -84,6 +84,9 @@ extension PostgreSQLConfiguration {
   fileprivate func reader(ofShard shard: Int) throws -> ShardSession {
     var reading = session(ofShard: shard)
     reading.isReadOnly = true
-    return ShardSession(shard: shard, connection: .postgreSQL(try Session(reading)), keys: keys)
+    let session = ShardSession(
+      shard: shard, connection: .postgreSQL(try Session(reading)), keys: keys, fetched: FetchedRows())
+    session.knownKeys = KnownKeys()
+    return session
   }
 }

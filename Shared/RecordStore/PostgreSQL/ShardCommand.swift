@@ -5,6 +5,11 @@ import SQLite
 
 extension Query {
   var command: Command { sql(.postgreSQL).command }
+
+  /// The insertion of many rows; nil for other statements.
+  var rowCommand: RowCommand? {
+    rowsText.map { RowCommand(one: command, many: SQL(command.name + " rows", $0).command) }
+  }
 }
 
 extension SQL {
@@ -16,6 +21,7 @@ extension SQL {
 final class ShardCommand {
   private let command: Command
   private let session: Session
+  private let rowCommand: RowCommand?
   private let table: StatementTable
   /// Of a writer; nil for reads.
   private let fetched: FetchedRows?
@@ -31,8 +37,10 @@ final class ShardCommand {
   private let batchCount: Int?
 
   init(
-    _ sql: SQL, _ session: Session, _ fetched: FetchedRows? = nil, tellsItsRow: Bool = false, batchCount: Int? = nil
+    _ sql: SQL, _ session: Session, _ fetched: FetchedRows? = nil, tellsItsRow: Bool = false, rows: RowCommand? = nil,
+    batchCount: Int? = nil
   ) {
+    rowCommand = rows
     command = sql.command
     table = StatementTable(command.text)
     self.fetched = fetched
@@ -56,6 +64,7 @@ final class ShardCommand {
 
   func queue() throws(PostgreSQLError) {
     forgetStale()
+    if let rowCommand { return try session.queueRow(rowCommand, values) }
     try session.queue(command, values)
   }
 
@@ -119,7 +128,7 @@ final class ShardCommand {
     if rows == nil {
       rows = try begin()
     } else if let rows, rows.count == batchCount, place == rows.count {
-      self.rows = try fetch()
+      self.rows = try nextBatch()
       place = 0
     }
     if place < rows?.count ?? 0 { return true }
@@ -128,15 +137,24 @@ final class ShardCommand {
   }
 
   private func begin() throws(PostgreSQLError) -> Rows {
-    if let rows = fetchedRows { return rows }
+    if let rows = try awaitedRows() { return rows }
     forgetStale()
     fetched?.noteMiss()
     if batchCount == nil { return try session.rows(command, values) }
     try session.queue(Command("open \(command.name)", "DECLARE \(cursor) NO SCROLL CURSOR FOR \(command.text)"), values)
-    return try fetch()
+    return try nextBatch()
   }
 
-  private func fetch() throws(PostgreSQLError) -> Rows {
+  /// The fetched answer. If look-ups are on their way, this one joins them.
+  private func awaitedRows() throws(PostgreSQLError) -> Rows? {
+    if let rows = fetchedRows { return rows }
+    guard let fetched, fetched.isUnderWay, case .read = table else { return nil }
+    if !fetched.isUnderWay(lookup) { try fetch() }
+    try fetched.finish(session)
+    return fetchedRows
+  }
+
+  private func nextBatch() throws(PostgreSQLError) -> Rows {
     try session.rows(Command("fetch \(command.name)", "FETCH FORWARD \(batchCount ?? 1) FROM \(cursor)"))
   }
 
@@ -161,6 +179,21 @@ final class ShardCommand {
   func integer(_ column: Int32) -> Int64? { read { row throws(PostgreSQLError) in try row.optionalInteger(column) } }
   func text(_ column: Int32) -> String? { read { row throws(PostgreSQLError) in try row.optionalText(column) } }
   func bytes(_ column: Int32) -> [UInt8]? { read { row throws(PostgreSQLError) in try row.optionalBytes(column) } }
+
+  /// Lends the bytes of a column where the answer has them; none for NULL.
+  func withBytes<Value>(_ column: Int32, _ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
+    // Keeps the answer while `body` has its bytes, whatever it does with the statement.
+    let rows = rows
+    defer { withExtendedLifetime(rows) {} }
+    let bytes = read { row throws(PostgreSQLError) in try row.unsafeOptionalBytes(column) }
+    return try body(bytes ?? UnsafeRawBufferPointer(start: nil, count: 0))
+  }
+
+  /// A record's name in its stored form; nil for NULL and for bytes without that form.
+  func recordName(_ column: Int32) -> String? {
+    let bytes = read { row throws(PostgreSQLError) in try row.unsafeOptionalBytes(column) }
+    return withExtendedLifetime(rows) { bytes.flatMap(StoredName.name) }
+  }
 
   private func read<Value>(_ body: (Row) throws(PostgreSQLError) -> Value?) -> Value? {
     guard let rows, rows.indices.contains(place) else { return nil }

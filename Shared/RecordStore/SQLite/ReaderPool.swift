@@ -301,7 +301,7 @@ final class ShardReaders: Sendable {
 
   private func end(_ session: ShardSession) {
     do {
-      try session.connection.endRead()
+      try session.endRead()
       finish(session.connection.isLost ? nil : session)
     } catch {
       // Dropped because the read has its answer; a connection that cannot end a transaction is not used again.

@@ -6,11 +6,17 @@ import SQLite
 extension SQLiteSnapshot {
   func changes(in zone: Int64, after sequence: Int64, limit: Int) throws -> [StoredRecord] {
     guard limit > 0, try !isDoomed(zone) else { return [] }
+    return try boundChanges(in: zone, after: sequence, limit: limit).all {
+      try record($0, named: recordName($0, 9), zone: zone)
+    }
+  }
+
+  func boundChanges(in zone: Int64, after sequence: Int64, limit: Int) throws -> StoreStatement {
     let statement = try statement(StoredRecordQuery.changes)
     try statement.bind(1, zone)
     try statement.bind(2, sequence)
     try statement.bind(3, limit)
-    return try statement.all { try record($0, named: recordName($0, 9), zone: zone) }
+    return statement
   }
 
   func changesBackwards(in zone: Int64, after sequence: Int64, before end: Int64, limit: Int) throws -> [StoredRecord] {

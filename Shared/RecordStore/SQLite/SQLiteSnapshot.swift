@@ -11,8 +11,10 @@ final class ShardSession {
   let shard: Int
   private(set) var connection: StoreConnection
   let keys: KeyRing
-  /// The rows that bodies have announced; nil for reads, and for engines that fetch nothing.
+  /// The rows that bodies have announced; nil for engines that fetch nothing.
   let fetched: FetchedRows?
+  /// Of a session for reads whose engine fetches rows.
+  var knownKeys: KnownKeys?
   private var prepared: [StoreStatement?] = Array(
     repeating: nil, count: QuerySubject.allCases.count * QuerySubject.statementLimit)
   /// The texts by number. Numbers are small and dense.
@@ -59,7 +61,17 @@ final class ShardSession {
   }
 
   /// A statement that is no query of the store's.
-  func statement(_ sql: SQL) throws -> StoreStatement { try connection.statement(sql) }
+  func statement(_ sql: SQL) throws -> StoreStatement {
+    // A cursor's wait would drop their answers.
+    if case .postgreSQL(let session) = connection { try fetched?.finish(session) }
+    return try connection.statement(sql)
+  }
+
+  /// Ends a transaction that wrote nothing.
+  func endRead() throws {
+    fetched?.removeAll()
+    try connection.endRead()
+  }
 
   func statement(_ query: some Query) throws -> StoreStatement {
     if case .postgreSQL = connection, ownWatch.mustEnd() { throw StoreError.tooSlow(shard: shard) }
@@ -116,7 +128,9 @@ class SQLiteSnapshot: ShardSnapshot {
   // MARK: Databases
 
   func database(_ id: DatabaseID) throws -> StoredDatabase? {
-    try boundDatabase(id).first(database)
+    let row: StoredDatabase? = try boundDatabase(id).first(database)
+    if let row { session.knownKeys?.note(row.key, of: id) }
+    return row
   }
 
   final func boundDatabase(_ id: DatabaseID) throws -> StoreStatement {
@@ -167,7 +181,9 @@ class SQLiteSnapshot: ShardSnapshot {
   func zone(key: Int64) throws -> StoredZone? { try zoneRow(key: key)?.zone }
 
   func zoneRow(named zoneName: String, in database: Int64) throws -> ZoneRow? {
-    try boundZone(zoneName, in: database).first(Self.zoneRow)
+    let row = try boundZone(zoneName, in: database).first(Self.zoneRow)
+    if let row { session.knownKeys?.note(row.zone) }
+    return row
   }
 
   final func boundZone(_ zoneName: String, in database: Int64) throws -> StoreStatement {

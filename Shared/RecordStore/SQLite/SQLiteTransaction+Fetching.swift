@@ -30,6 +30,7 @@ extension SQLiteTransaction {
     switch lookup {
     case .outcome(let key): try boundOutcome(key).fetch()
     case .transaction(let id, let mirror): try boundTransaction(id, of: mirror).fetch()
+    case .changes: break
     case .record(let name, let zoneName, let id):
       guard let database = try databaseOrFetch(id) else { return false }
       guard let database else { return true }

@@ -66,10 +66,10 @@ enum StoredName {
   }
 
   /// The name of such bytes; nil when they have neither form.
-  static func name(_ bytes: [UInt8]) -> String? {
+  static func name(_ bytes: UnsafeRawBufferPointer) -> String? {
     switch bytes.first {
     case textMark: String(validating: bytes.dropFirst(), as: UTF8.self)
-    case uuidMark: bytes.withUnsafeBytes { text(UnsafeRawBufferPointer(rebasing: $0.dropFirst())) }
+    case uuidMark: text(UnsafeRawBufferPointer(rebasing: bytes.dropFirst()))
     default: nil
     }
   }

@@ -136,6 +136,7 @@ final class InMemoryTransaction {
 extension InMemoryTransaction: ShardSnapshot {
   /// Does nothing, because reads here use no shared thread.
   func checkWanted() {}
+  func expect(_ lookups: [ExpectedLookup]) {}
 
   func database(_ id: DatabaseID) throws -> StoredDatabase? { rows.databases.values.first { $0.id == id } }
   func database(key: Int64) throws -> StoredDatabase? { rows.databases[key] }

@@ -42,4 +42,9 @@ enum HistoryQuery: Int, Query {
   }
 
   var tellsItsRow: Bool { self == .append }
+
+  var rowsText: String? {
+    guard self == .append else { return nil }
+    return "INSERT INTO history(id, mirror, appended, sum, txid, author, payload) " + Self.rows("iiiibtb")
+  }
 }

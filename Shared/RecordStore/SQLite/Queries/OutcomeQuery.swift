@@ -18,4 +18,6 @@ enum OutcomeQuery: Int, Query {
   }
 
   var tellsItsRow: Bool { self == .insert }
+
+  var rowsText: String? { self == .insert ? "INSERT INTO outcome(id, key, payload) " + Self.rows("ibb") : nil }
 }

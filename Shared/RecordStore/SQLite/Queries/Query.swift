@@ -19,10 +19,22 @@ protocol Query: RawRepresentable<Int>, CaseIterable, Sendable {
   /// True for a write to a row that look-ups are fetched of, if its caller forgets the fetched answer about that row.
   /// Other writes make all answers about their table stale (`FetchedRows`).
   var tellsItsRow: Bool { get }
+  /// PostgreSQL's statement for many rows of an insertion, whose parameters are arrays. Rows that wait for each other
+  /// can be written behind rows of other tables, so only insertions that depend on none have one.
+  var rowsText: String? { get }
 }
 
 extension Query {
   var tellsItsRow: Bool { false }
+  var rowsText: String? { nil }
+
+  /// The rows of arrays, which are the parameters from the first one on.
+  /// - Parameter types: a letter for each: `i` bigint, `b` bytea, `t` text.
+  static func rows(_ types: String) -> String {
+    let names: [Character: String] = ["i": "bigint", "b": "bytea", "t": "text"]
+    let arrays = types.enumerated().map { "?\($0.offset + 1)::\(names[$0.element] ?? "")[]" }
+    return "SELECT * FROM unnest(\(arrays.joined(separator: ", ")))"
+  }
 
   /// The statement's index in a connection's list of prepared statements.
   var place: Int { Self.subject.rawValue * QuerySubject.statementLimit + rawValue }

@@ -31,4 +31,8 @@ enum ReferenceQuery: Int, Query {
     case .delete: "DELETE FROM reference WHERE zone = ?1 AND target = ?2 AND field = ?3 AND source = ?4"
     }
   }
+
+  var rowsText: String? {
+    self == .insert ? "INSERT INTO reference(zone, target, field, source) " + Self.rows("ibii") : nil
+  }
 }

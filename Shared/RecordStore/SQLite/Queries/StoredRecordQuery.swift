@@ -53,6 +53,12 @@ enum StoredRecordQuery: Int, Query {
 
   var tellsItsRow: Bool { [.insert, .update, .updateWithType].contains(self) }
 
+  var rowsText: String? {
+    guard self == .insert else { return nil }
+    return "INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, refs, data, id) "
+      + Self.rows("ibiiiiiibbi")
+  }
+
   /// The keys that `nextKeys` gives out at a time: the one in its row and those behind it.
   static let keyCount: Int64 = 1000
 
