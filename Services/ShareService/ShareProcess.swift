@@ -16,6 +16,14 @@ extension ShareService {
         """
     ),
     Option(
+      "epoch", .integer(0...Int(Int32.max)), default: "0",
+      help:
+        """
+        Of several share services that the others are told of, the one with the highest epoch leads. The directory \
+        keeps the highest that it was given.
+        """
+    ),
+    Option(
       "operator-token", .secret,
       help: """
         The token that operators present (default: the one in <data>/operator-token, created at the first start).
@@ -46,6 +54,7 @@ extension ShareService {
     var configuration = Configuration(
       dataPath: context.options.requiredText("data"), shardCount: context.options.integer("shards"),
       operatorToken: context.options.text("operator-token"))
+    configuration.epoch = Int64(context.options.integer("epoch") ?? 0)
     configuration.tokenRotation = context.options.duration("token-rotation")
     configuration.tokenGrace = context.options.duration("token-grace")
     configuration.mailAuthorityFile = context.options.text("mail-authorities")
@@ -81,12 +90,19 @@ extension ShareService {
     }
   }
 
-  /// Begins to publish maps and changes.
+  /// Begins to publish maps and changes. Once a process follows another share service, this one is not ready for good.
   /// - Throws: when the last map can't be read.
   public func start(on bus: any Bus, _ context: ServiceContext) async throws -> any Service {
     let publisher = try await publisher(on: bus)
     Self.add(publisher, to: context.metrics)
-    return RunningShareService(share: self, publishing: Task { await self.run(publisher) })
+    let publishing = Task {
+      await run(publisher)
+      guard let epoch = publisher.successor else { return }
+      log.error("another share service leads", ["epoch": .integer(epoch), "own": .integer(directory.epoch)])
+      // The process may become ready only now: its start runs beside this.
+      for await _ in bus.peerChanges() where bus.own.isReady { bus.setReady(false) }
+    }
+    return RunningShareService(share: self, publisher: publisher, publishing: publishing)
   }
 }
 
@@ -140,11 +156,15 @@ extension ShareService {
 
 private struct RunningShareService: Service {
   let share: ShareService
+  let publisher: ClusterMapPublisher
   /// The process's one long-lived task; `drain` ends it.
   let publishing: Task<Void, Never>
 
   var checks: [HealthCheck] {
-    [HealthCheck("directory") { [share] in await share.directory.isReadable ? nil : "the directory can't be read" }]
+    [
+      HealthCheck("directory") { [share] in await share.directory.isReadable ? nil : "the directory can't be read" },
+      HealthCheck("leads") { [publisher] in publisher.successor.map { "the share service of epoch \($0) leads" } },
+    ]
   }
 
   /// Stops publishing. The other processes go on with the last map, in which the share service's absence changes

@@ -12,6 +12,9 @@ public final class ShareService: Sendable {
     public var dataPath: String
     /// nil: the installation's number, or the default for a new installation.
     public var shardCount: Int?
+    /// Of several share services, processes follow the one with the highest epoch. The directory keeps the highest that
+    /// it was given.
+    public var epoch: Int64 = 0
     /// nil: the token in the data folder.
     public var operatorToken: String?
     /// The age of a sign-in token from which answers carry its successor, and the time for which it counts afterwards.
@@ -69,7 +72,7 @@ public final class ShareService: Sendable {
     let folder = try DataFolder(configuration.dataPath)
     try folder.protectDirectory()
     directory = try Directory(
-      path: folder.directoryPath, shardCount: configuration.shardCount,
+      path: folder.directoryPath, shardCount: configuration.shardCount, epoch: configuration.epoch,
       operatorToken: { try folder.operatorToken(given: configuration.operatorToken, random: random) },
       sessions: configuration.sessions, clock: clock,
       random: random)
@@ -197,7 +200,8 @@ public final class ShareService: Sendable {
     }
   }
 
-  /// Publishes cluster maps and changes of the directory until the task is cancelled or the bus closes.
+  /// Publishes cluster maps and changes of the directory until the task is cancelled, the bus closes, or a process
+  /// follows another share service.
   /// - Throws: when the last map can't be read.
   public func run(on bus: any Bus) async throws {
     let publisher = try await publisher(on: bus)
@@ -208,13 +212,13 @@ public final class ShareService: Sendable {
   func publisher(on bus: any Bus) async throws -> ClusterMapPublisher {
     let (directory, log) = (directory, log)
     let stored = try await directory.clusterMap()
+    if directory.epoch > 0 { bus.setEpoch(directory.epoch) }
     // The version starts at the current time: processes that kept running may know higher versions than a directory
     // restored from a backup.
     let publisher = ClusterMapPublisher(
-      bus: bus, shardCount: directory.shardCount, persisted: stored.map, startVersion: stored.version,
-      leastVersion: clock.now,
-      persist: { try await directory.store($0) }, report: { log.warning("cluster map not kept", ["reason": .text($0)]) }
-    )
+      bus: bus, shardCount: directory.shardCount, persisted: stored.map, epoch: directory.epoch,
+      startVersion: stored.version, leastVersion: clock.now, persist: { try await directory.store($0) },
+      report: { log.warning("cluster map not kept", ["reason": .text($0)]) })
     await announcer.attach(bus)
     await jobs.attach(bus) { publisher.current }
     await removals.attach(bus) { publisher.current }
@@ -241,7 +245,7 @@ public final class ShareService: Sendable {
       group.addTask { [announcer] in await announcer.run() }
       group.addTask { [removals] in await removals.run() }
       group.addTask { [mails] in await mails.run() }
-      // The publisher ends when the bus closes; the other tasks have nothing to do then.
+      // The publisher ends when the bus closes, or for a successor; the other tasks have nothing to do then.
       await group.next()
       group.cancelAll()
     }

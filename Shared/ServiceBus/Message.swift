@@ -130,10 +130,13 @@ public struct Peer: Hashable, Sendable, Codable {
   /// The newest stored format of shards that a worker knows; nil for a release that does not report it and is older
   /// than any that does.
   public var shardFormat: Int?
+  /// Of share services, the one with the highest epoch leads. Other processes announce the epoch that they follow. nil
+  /// counts as 0.
+  public var epoch: Int64?
 
   public init(
     name: String, role: Role, incarnation: UInt64, endpoint: String, isReady: Bool, adminURL: String? = nil,
-    shardFormat: Int? = nil
+    shardFormat: Int? = nil, epoch: Int64? = nil
   ) {
     self.name = name
     self.role = role
@@ -142,13 +145,14 @@ public struct Peer: Hashable, Sendable, Codable {
     self.isReady = isReady
     self.adminURL = adminURL
     self.shardFormat = shardFormat
+    self.epoch = epoch
   }
 }
 
 public enum Destination: Hashable, Sendable {
   /// The process of that name.
   case peer(String)
-  /// Any ready process of that role.
+  /// Any ready process of that role; of share services, one of the highest known epoch.
   case role(Role)
 }
 
@@ -196,6 +200,8 @@ public protocol Bus: AnyObject, Sendable {
   func admit(_ known: KnownPeers)
   /// Announces readiness to all peers.
   func setReady(_ isReady: Bool)
+  /// Announces the epoch in which this process leads, or which it follows.
+  func setEpoch(_ epoch: Int64)
   /// Announces draining, waits at most `limit` until peers know it and running handlers end, then says goodbye.
   func drain(within limit: Duration) async
   /// Fails calls under way, cancels handlers, ends streams. Must be called before the bus is released; a second call

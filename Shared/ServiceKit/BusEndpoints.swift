@@ -8,8 +8,8 @@ internal import ServiceBus
 struct BusEndpoints {
   /// The endpoint to bind.
   let own: String
-  /// The endpoint of the share service; nil for the share service itself.
-  let share: String?
+  /// The endpoints of the share services; none for a share service itself.
+  let shares: [String]
 
   /// The endpoint at which all processes of one user and machine find the share service.
   static let defaultShare = "ipc://%r/share.sock"
@@ -19,10 +19,9 @@ struct BusEndpoints {
   /// - Throws: `ExitError` that names the remedy.
   init(_ options: Options, role: Role, name: String, hasKeys: Bool, environment: (String) -> String?) throws(ExitError)
   {
-    func endpoint(_ option: String) throws(ExitError) -> String {
+    func endpoint(_ option: String, _ value: String) throws(ExitError) -> String {
       let folder = Self.runtimeFolder(environment)
-      let text = ServiceProcess.expanded(options.requiredText(option)).replacing("%r", by: folder).replacing(
-        "%n", by: name)
+      let text = ServiceProcess.expanded(value).replacing("%r", by: folder).replacing("%n", by: name)
       if let reason = Endpoint.refusal(text, hasKeys: hasKeys, isBound: option == "bus")
         ?? (hasKeys ? nil : Self.exposure(of: text))
       {
@@ -30,9 +29,14 @@ struct BusEndpoints {
       }
       return text
     }
-    own = try endpoint("bus")
-    share = role == .share ? nil : try endpoint("share")
-    if let share, !hasKeys, let problem = SocketFolder(of: share).problem(ifMissing: nil) {
+    own = try endpoint("bus", options.requiredText("bus"))
+    var shares: [String] = []
+    if role != .share {
+      for value in Option.endpoints(of: options.requiredText("share")) { shares.append(try endpoint("share", value)) }
+    }
+    self.shares = shares
+    for share in shares where !hasKeys {
+      guard let problem = SocketFolder(of: share).problem(ifMissing: nil) else { continue }
       throw ExitError(.configuration, "--share: \(problem).")
     }
   }

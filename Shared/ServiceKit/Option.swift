@@ -24,6 +24,8 @@ public struct Option: Sendable {
     case networks
     /// A ZeroMQ endpoint: `tcp://host:port` or `ipc:///path`.
     case endpoint
+    /// ZeroMQ endpoints, separated by commas.
+    case endpoints
     /// A text that can also come from the file that `<variable>_FILE` names, so that no process list shows it.
     case secret
   }
@@ -69,6 +71,7 @@ public struct Option: Sendable {
     case .url: "URL"
     case .networks: "NETWORKS"
     case .endpoint: "ENDPOINT"
+    case .endpoints: "ENDPOINT[,ENDPOINT]"
     case .secret: "SECRET"
     }
   }
@@ -98,6 +101,9 @@ public struct Option: Sendable {
     case .endpoint:
       return Self.isEndpoint(value)
         ? nil : "a ZeroMQ endpoint such as tcp://127.0.0.1:5550 or ipc:///run/aquifer/share.sock"
+    case .endpoints:
+      return Self.endpoints(of: value).allSatisfy(Self.isEndpoint)
+        ? nil : "ZeroMQ endpoints such as tcp://192.0.2.1:5550,tcp://192.0.2.2:5550"
     }
   }
 
@@ -127,11 +133,24 @@ public struct Option: Sendable {
     return false
   }
 
+  /// The endpoints of a list. A comma within a path separates nothing.
+  static func endpoints(of value: String) -> [String] {
+    value.split(separator: ",", omittingEmptySubsequences: false).reduce(into: []) { endpoints, part in
+      if let last = endpoints.indices.last, endpoints[last].hasPrefix("ipc://"), !part.hasPrefix("ipc://"),
+        !part.hasPrefix("tcp://")
+      {
+        endpoints[last] += "," + part
+      } else {
+        endpoints.append(String(part))
+      }
+    }
+  }
+
   private static func isEndpoint(_ value: String) -> Bool {
     if value.hasPrefix("ipc://") { return value.count > "ipc://".count }
     guard value.hasPrefix("tcp://") else { return false }
     let rest = value.dropFirst("tcp://".count)
-    guard let colon = rest.lastIndex(of: ":"), colon > rest.startIndex else { return false }
+    guard let colon = rest.lastIndex(of: ":"), colon > rest.startIndex, !rest.contains(",") else { return false }
     let port = rest[rest.index(after: colon)...]
     return port == "*" || UInt16(port) != nil
   }

@@ -90,8 +90,11 @@ public struct ServiceProcess: Sendable {
     if role != .share {
       options.append(
         Option(
-          "share", .endpoint, default: BusEndpoints.defaultShare,
-          help: "The bus endpoint of the share service, which knows all other processes."))
+          "share", .endpoints, default: BusEndpoints.defaultShare,
+          help: """
+            The bus endpoint of the share service, which knows all other processes; or those of several, of which the \
+            one with the highest --epoch counts.
+            """))
     }
     return options + BusKeyFiles.options + [
       MemoryLimit.option,
@@ -212,7 +215,7 @@ public struct ServiceProcess: Sendable {
       throw ExitError(.configuration, "--bus: \((error as? BusError)?.reason ?? "\(error)").")
     }
     BusMetrics.add(to: context.metrics, made)
-    context.cluster.start(on: made.bus, shareEndpoint: endpoints.share)
+    context.cluster.start(on: made.bus, shareEndpoints: endpoints.shares)
     let service: any Service
     do {
       service = try await begin(made.bus)

@@ -236,7 +236,7 @@ final class GatewayWorld: Sendable {
     gateway.consoleSite = console
     self.gateway = gateway
     relay.set(self)
-    cluster.start(on: bus, shareEndpoint: buses[0].endpoint)
+    cluster.start(on: bus, shareEndpoints: [buses[0].endpoint])
     _ = await bus.waitForPeers { !$0.isEmpty }
     if isMapped { try await map(holders: workers) }
   }

@@ -77,7 +77,7 @@ final class Server: Sendable {
     worker.register(in: &handlers)
     cluster.register(in: &handlers)
     let bus = InMemoryBus(name: Self.name, role: .worker, network: network, handlers: handlers)
-    cluster.start(on: bus, shareEndpoint: share.own.endpoint)
+    cluster.start(on: bus, shareEndpoints: [share.own.endpoint])
     await share.waitForPeers { $0.contains { $0.name == Self.name && $0.incarnation == bus.own.incarnation } }
     let version = mapVersion.withLock { version in
       version += 1

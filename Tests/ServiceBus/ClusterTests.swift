@@ -16,7 +16,7 @@ private struct Member {
     var handlers = BusHandlers()
     cluster.register(in: &handlers)
     bus = InMemoryBus(name: name, role: role, network: network, handlers: handlers, isReady: isReady)
-    cluster.start(on: bus, shareEndpoint: "memory://share")
+    cluster.start(on: bus, shareEndpoints: ["memory://share"])
   }
 
   func meets(_ names: Set<String>) async {

@@ -14,6 +14,7 @@ struct OptionsTests {
     Option("token", .secret, help: "The secret."),
     Option("data", .path, help: "The folder."),
     Option("peer", .endpoint, help: "The endpoint."),
+    Option("peers", .endpoints, help: "The endpoints."),
   ]
 
   private func parse(_ arguments: [String], _ environment: [String: String] = [:]) throws -> Options {
@@ -51,6 +52,13 @@ struct OptionsTests {
 
   }
 
+  @Test func `endpoints are separated by commas, which may also stand in the path of a socket`() throws {
+    let text = "ipc:///run/a,b/share.sock,tcp://h:1,ipc:///run/c.sock"
+    #expect(try parse(["--peers", text]).text("peers") == text)
+    #expect(Option.endpoints(of: text) == ["ipc:///run/a,b/share.sock", "tcp://h:1", "ipc:///run/c.sock"])
+    #expect(Option.endpoints(of: "ipc:///run/share.sock") == ["ipc:///run/share.sock"])
+  }
+
   @Test func `an unknown option names the nearest one`() {
     #expect(error(["--htp", "x"])?.code == .usage)
     #expect(error(["--htp", "x"])?.description == "There is no option --htp. Did you mean --http?")
@@ -73,6 +81,8 @@ struct OptionsTests {
     ("limit", "1.5"), ("limit", ""), ("strict", "maybe"),
     ("mode", "slow"),
     ("peer", "5550"), ("peer", "tcp://:1"), ("peer", "tcp://h:x"), ("peer", "ipc://"), ("peer", "udp://h:1"),
+    ("peer", "tcp://h:1,tcp://h:2"), ("peers", "tcp://h:1,"), ("peers", ",tcp://h:1"), ("peers", "tcp://h:1,h:2"),
+    ("peers", "tcp://h:1,ipc://"),
   ])
   func `a value that does not fit is a configuration error that says what would`(name: String, value: String) {
     let error = error(["--\(name)=\(value)"])

@@ -137,6 +137,28 @@ struct ServiceProcessTests {
     await running.stop(within: .seconds(5))
   }
 
+  @Test func `a process that is told several share services is ready with a map of any, and checks each address`()
+    async throws
+  {
+    let running = try await start(
+      process(role: .notifier) { _, _ in { _ in service } },
+      ["--share", "ipc:///nowhere/first.sock,ipc:///nowhere/second.sock"])
+    let share = InMemoryBus(
+      name: "share-2", role: .share, network: network, handlers: BusHandlers(), endpoint: "ipc:///nowhere/second.sock",
+      isReady: true)
+    await share.waitForPeers { !$0.isEmpty }
+    _ = try await share.call(
+      PublishClusterMap(map: ClusterMap(version: 1, members: [], holders: [])), to: .role(.notifier),
+      within: .seconds(10))
+    #expect(try await get(running, "/readyz").status == 200)
+    await running.stop(within: .seconds(5))
+    let exposed = await exitCode(
+      process(role: .notifier) { _, _ in { _ in service } },
+      ["--share", "ipc:///nowhere/first.sock,tcp://10.9.8.7:1"])
+    #expect(exposed?.code == .configuration)
+    #expect(exposed?.description.hasPrefix("--share: tcp://10.9.8.7:1 could carry unencrypted data") == true)
+  }
+
   @Test func `metrics, version and unknown paths`() async throws {
     let running = try await start(
       process { context, _ in

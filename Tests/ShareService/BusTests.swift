@@ -51,7 +51,7 @@ import Testing
         }
       }
       bus = InMemoryBus(name: name, role: role, network: network, handlers: handlers, isReady: true)
-      cluster.start(on: bus, shareEndpoint: "memory://share")
+      cluster.start(on: bus, shareEndpoints: ["memory://share"])
     }
 
     func nextChange() async -> DirectoryChanged? {

@@ -59,7 +59,7 @@ private final class WorkerNeighbourhood: Sendable {
     subject.register(in: &handlers)
     cluster.register(in: &handlers)
     worker = InMemoryBus(name: "worker-1", role: .worker, network: network, handlers: handlers)
-    cluster.start(on: worker, shareEndpoint: share.own.endpoint)
+    cluster.start(on: worker, shareEndpoints: [share.own.endpoint])
     await share.waitForPeers { $0.contains { $0.name == "worker-1" } }
 
     let members = [gateway.own, notifier.own, worker.own, share.own]

@@ -24,6 +24,8 @@ actor Directory {
   let random: any RandomSource
   /// The number of shards that the installation was created with.
   nonisolated let shardCount: Int
+  /// Of several share services, processes follow the one with the highest epoch; 0 without one.
+  nonisolated let epoch: Int64
   nonisolated let signingKey: [UInt8]
   /// SHA-256 of the operator's token.
   nonisolated let operatorTokenHash: [UInt8]
@@ -34,14 +36,16 @@ actor Directory {
 
   /// Opens the directory in `path`, or creates it.
   /// - Parameter shardCount: of a new directory, nil: the default. An existing directory's number can't change.
+  /// - Parameter epoch: the directory keeps the highest one.
   /// - Parameter operatorToken: called once this process has the file to itself.
   /// - Throws: `InstallationProblem` with one sentence for the operator.
   init(
-    path: String, shardCount: Int?, operatorToken: () throws -> String, sessions: SessionPolicy = SessionPolicy(),
-    clock: any WallClock, random: any RandomSource
+    path: String, shardCount: Int?, epoch: Int64 = 0, operatorToken: () throws -> String,
+    sessions: SessionPolicy = SessionPolicy(), clock: any WallClock, random: any RandomSource
   ) throws {
     let connection = try DirectoryFormat.open(path)
     self.shardCount = try DirectoryFormat.settleShardCount(shardCount, in: connection)
+    self.epoch = try DirectoryFormat.settleEpoch(epoch, in: connection)
     signingKey = try DirectoryFormat.settleSigningKey(in: connection, random: random)
     self.path = path
     file = connection

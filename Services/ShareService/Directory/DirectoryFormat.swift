@@ -234,6 +234,14 @@ enum DirectoryFormat: Int64, CaseIterable {
     return count
   }
 
+  /// The highest epoch that the directory was opened with; 0 when it never had one.
+  static func settleEpoch(_ given: Int64, in connection: Connection) throws -> Int64 {
+    let stored = try value("epoch", in: connection).flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? 0
+    if given <= stored { return stored }
+    try connection.transaction { try set("epoch", Array(String(given).utf8), in: connection) }
+    return given
+  }
+
   static func settleSigningKey(in connection: Connection, random: any RandomSource) throws -> [UInt8] {
     if let stored = try value("signingKey", in: connection) { return stored }
     let key = random.bytes(32)

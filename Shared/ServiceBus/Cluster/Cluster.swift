@@ -3,7 +3,7 @@
 
 import Synchronization
 
-/// A process's view of the cluster: it takes the maps that the share service publishes and connects the bus
+/// A process's view of the cluster: it takes the maps that the leading share service publishes and connects the bus
 /// accordingly.
 public final class Cluster: Sendable {
   private struct State {
@@ -44,9 +44,9 @@ public final class Cluster: Sendable {
   }
 
   /// Connects the bus to the share service, and to members as maps arrive.
-  /// - Parameter shareEndpoint: nil in the share service itself.
-  public func start(on bus: any Bus, shareEndpoint: String?) {
-    if let shareEndpoint { bus.connect(to: shareEndpoint, of: .role(.share)) }
+  /// - Parameter shareEndpoints: those of all share services, of which one leads; none in a share service itself.
+  public func start(on bus: any Bus, shareEndpoints: [String]) {
+    for endpoint in shareEndpoints { bus.connect(to: endpoint, of: .role(.share)) }
     state.withLock { state in
       state.bus = bus
       connect(&state)
@@ -85,7 +85,7 @@ public final class Cluster: Sendable {
   /// Takes a map if it is newer than the present one.
   func accept(_ map: ClusterMap) {
     state.withLock { state in
-      if let present = state.map, present.version >= map.version { return }
+      if let present = state.map, !map.isNewer(than: present) { return }
       state.map = map
       connect(&state)
       state.subscribers.yield(map)
@@ -95,6 +95,7 @@ public final class Cluster: Sendable {
   /// Runs under the lock, so that two maps cannot cross; the bus only queues the commands.
   private func connect(_ state: inout State) {
     guard let bus = state.bus, let map = state.map else { return }
+    if let epoch = map.epoch, bus.own.epoch != epoch { bus.setEpoch(epoch) }
     let members = map.members.filter {
       $0.name != name && Self.connects(role, to: $0.role) && ($0.role != role || name < $0.name)
     }

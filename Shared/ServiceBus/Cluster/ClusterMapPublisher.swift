@@ -2,18 +2,20 @@
 
 import Synchronization
 
-/// Publishes cluster maps until its task is cancelled or the bus closes.
+/// Publishes cluster maps until its task is cancelled, the bus closes, or a process follows another share service.
 public final class ClusterMapPublisher: Sendable {
   private struct State {
     var peers: [Peer]?
     var graceIsOver = false
     var map: ClusterMap
+    var successor: Int64?
   }
 
   private let bus: any Bus
   private let gracePeriod: Duration
   private let shardCount: Int
   private let persisted: ClusterMap?
+  private let epoch: Int64
   private let startVersion: Int64
   private let leastVersion: Int64
   private let persist: @Sendable (ClusterMap) async throws -> Void
@@ -23,26 +25,30 @@ public final class ClusterMapPublisher: Sendable {
 
   /// - Parameters:
   ///   - persisted: the last map that `persist` stored; nil in a new installation.
+  ///   - epoch: that of this share service; 0 when it has none.
   ///   - leastVersion: the lowest version that new maps may have.
   ///   - gracePeriod: the time for which members of `persisted` count as present before they are back.
   ///   - persist: stores a map durably; the map is published only afterwards. Called again after a pause if it throws.
   ///   - report: gets the error of a map that could not be stored.
   public init(
-    bus: any Bus, shardCount: Int, persisted: ClusterMap?, startVersion: Int64 = 0, leastVersion: Int64 = 0,
-    gracePeriod: Duration = .seconds(2),
+    bus: any Bus, shardCount: Int, persisted: ClusterMap?, epoch: Int64 = 0, startVersion: Int64 = 0,
+    leastVersion: Int64 = 0, gracePeriod: Duration = .seconds(2),
     persist: @escaping @Sendable (ClusterMap) async throws -> Void,
     report: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     self.bus = bus
     self.shardCount = shardCount
     self.persisted = persisted
+    self.epoch = epoch
     self.startVersion = startVersion
     self.leastVersion = leastVersion
     self.gracePeriod = gracePeriod
     self.persist = persist
     self.report = report
     state = Mutex(
-      State(map: ShardAssignment(shardCount: shardCount, persisted: persisted, startVersion: startVersion).map))
+      State(
+        map: ShardAssignment(shardCount: shardCount, persisted: persisted, epoch: epoch, startVersion: startVersion)
+          .map))
     pushes = ConflatedPush(
       send: { [weak bus] peer, maps in
         guard let bus, let map = maps.last else { return }
@@ -52,6 +58,9 @@ public final class ClusterMapPublisher: Sendable {
 
   /// The latest map that was stored.
   public var current: ClusterMap { state.withLock(\.map) }
+
+  /// The epoch of the share service that leads instead; nil while no process follows another one.
+  public var successor: Int64? { state.withLock(\.successor) }
 
   /// Called once.
   public func run() async {
@@ -71,8 +80,12 @@ public final class ClusterMapPublisher: Sendable {
         signal.yield()
       }
       var assignment = ShardAssignment(
-        shardCount: shardCount, persisted: persisted, startVersion: startVersion, leastVersion: leastVersion)
-      for await _ in signals { await follow(&assignment) }
+        shardCount: shardCount, persisted: persisted, epoch: epoch, startVersion: startVersion,
+        leastVersion: leastVersion)
+      for await _ in signals {
+        await follow(&assignment)
+        if successor != nil { break }
+      }
       group.cancelAll()
     }
     pushes.close()
@@ -84,6 +97,9 @@ public final class ClusterMapPublisher: Sendable {
     while !Task.isCancelled {
       let (peers, graceIsOver) = state.withLock { ($0.peers, $0.graceIsOver) }
       guard let peers else { return }
+      if let followed = peers.compactMap(\.epoch).max(), followed > epoch {
+        return state.withLock { $0.successor = followed }
+      }
       for newcomer in pushes.subscribers(peers) where assignment.map.version > 0 {
         pushes.push(assignment.map, to: newcomer)
       }

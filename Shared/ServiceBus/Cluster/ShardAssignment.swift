@@ -12,15 +12,18 @@ public struct ShardAssignment: Sendable {
   /// - Parameters:
   ///   - shardCount: fixed with the installation, at least 1.
   ///   - persisted: the last map that was stored; nil in a new installation.
+  ///   - epoch: that of the share service; 0 when it has none.
   ///   - startVersion: maps get greater versions than this and than `persisted`'s.
   ///   - leastVersion: the lowest version that later maps may have.
-  public init(shardCount: Int, persisted: ClusterMap?, startVersion: Int64 = 0, leastVersion: Int64 = 0) {
+  public init(
+    shardCount: Int, persisted: ClusterMap?, epoch: Int64 = 0, startVersion: Int64 = 0, leastVersion: Int64 = 0
+  ) {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
     let holders = persisted?.holders.count == shardCount ? persisted?.holders : nil
     map = ClusterMap(
       version: max(startVersion, persisted?.version ?? 0), members: persisted?.members ?? [],
       holders: holders ?? Array(repeating: nil, count: shardCount),
-      formats: persisted?.formats?.count == shardCount ? persisted?.formats : nil)
+      formats: persisted?.formats?.count == shardCount ? persisted?.formats : nil, epoch: epoch == 0 ? nil : epoch)
     self.leastVersion = leastVersion
     awaited = Dictionary((persisted?.members ?? []).map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
   }
@@ -52,7 +55,9 @@ public struct ShardAssignment: Sendable {
       return holder
     }
     guard sorted != map.members || holders != map.holders || formats != map.formats else { return nil }
-    return ClusterMap(version: max(map.version + 1, leastVersion), members: sorted, holders: holders, formats: formats)
+    return ClusterMap(
+      version: max(map.version + 1, leastVersion), members: sorted, holders: holders, formats: formats,
+      epoch: map.epoch)
   }
 
   /// Takes a map that was stored and may be published.

@@ -13,13 +13,19 @@ public struct ClusterMap: Hashable, Sendable, Codable {
   /// no worker that knows only older ones gets the shard. 0: no holder reported its format. nil: the map's release did
   /// not keep formats.
   public let formats: [Int]?
+  /// The epoch of the share service that made the map; nil counts as 0. A map of a higher epoch is newer than all of a
+  /// lower one.
+  public let epoch: Int64?
 
-  public init(version: Int64, members: [Peer], holders: [String?], formats: [Int]? = nil) {
+  public init(version: Int64, members: [Peer], holders: [String?], formats: [Int]? = nil, epoch: Int64? = nil) {
     self.version = version
     self.members = members
     self.holders = holders
     self.formats = formats
+    self.epoch = epoch
   }
+
+  func isNewer(than other: ClusterMap) -> Bool { (epoch ?? 0, version) > (other.epoch ?? 0, other.version) }
 
   public var shardCount: Int { holders.count }
 }

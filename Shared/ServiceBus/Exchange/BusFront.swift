@@ -10,6 +10,7 @@ package enum Command: Sendable {
   case finished(IncomingID, Outcome)
   case startNext(IncomingID)
   case setReady(Bool)
+  case setEpoch(Int64)
   case drain(Duration, done: @Sendable () -> Void)
   case statistics(@Sendable (BusStatistics) -> Void)
   case connect(BusConnection)
@@ -58,6 +59,13 @@ package final class BusFront: Sendable {
     ownPeer.withLock { own in
       own.isReady = isReady
       _ = post(.setReady(isReady))
+    }
+  }
+
+  package func setEpoch(_ epoch: Int64, post: (Command) -> Bool) {
+    ownPeer.withLock { own in
+      own.epoch = epoch
+      _ = post(.setEpoch(epoch))
     }
   }
 

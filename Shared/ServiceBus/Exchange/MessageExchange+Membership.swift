@@ -126,6 +126,7 @@ extension MessageExchange {
       links[link]?.lastHeard = now
       links[link]?.announcement = bytes
     }
+    if news.peer.role != .share || news.peer.isReady { leadingEpoch = max(leadingEpoch, news.peer.epoch ?? 0) }
     if news.isDraining == true { acknowledgeDrain(of: state, on: link) }
   }
 
@@ -193,9 +194,13 @@ extension MessageExchange {
     }
   }
 
-  mutating func setReady(_ isReady: Bool) {
-    guard case .open = phase, me.peer.isReady != isReady else { return }
-    me.peer.isReady = isReady
+  /// Changes this process as its peers see it, and tells them.
+  mutating func change(_ body: (inout Peer) -> Void) {
+    let former = me.peer
+    guard case .open = phase else { return }
+    body(&me.peer)
+    if me.peer == former { return }
+    if me.peer.role != .share { leadingEpoch = max(leadingEpoch, me.peer.epoch ?? 0) }
     announcement = me.announcement(isDraining: nil)
     announceToAll()
     publishPeers()

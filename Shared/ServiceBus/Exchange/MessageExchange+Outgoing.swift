@@ -36,6 +36,7 @@ extension MessageExchange {
   private mutating func choose(_ role: Role) -> PeerState? {
     var candidates = peers.values.filter { $0.peer.role == role && $0.peer.isReady && !$0.isDraining }
     if me.peer.role == role, me.peer.isReady { candidates.append(me) }
+    if role == .share { candidates.removeAll { $0.peer.epoch ?? 0 < leadingEpoch } }
     guard let least = candidates.map(\.load).min() else { return nil }
     candidates = candidates.filter { $0.load == least }.sorted { $0.peer.name < $1.peer.name }
     nextChoice &+= 1

@@ -49,6 +49,9 @@ package struct MessageExchange {
   var links: [LinkID: Link] = [:]
   var peers: [String: PeerState] = [:]
   var membershipVersion: UInt64 = 0
+  /// The highest epoch in which a share service was ready, or which a process follows. Calls go to no share service
+  /// with a lower one.
+  var leadingEpoch: Int64 = 0
   var lastBeat: Int64
 
   // Calls to others (MessageExchange+Outgoing).
@@ -147,7 +150,8 @@ package struct MessageExchange {
     case .cancel(let correlation): cancel(correlation)
     case .finished(let id, let outcome): finished(id, outcome)
     case .startNext(let id): startNext(id)
-    case .setReady(let isReady): setReady(isReady)
+    case .setReady(let isReady): change { $0.isReady = isReady }
+    case .setEpoch(let epoch): change { $0.epoch = epoch }
     case .drain(let limit, let done): drain(until: now + limit.milliseconds, done)
     case .statistics, .connect, .disconnect, .admit, .run: break
     }

@@ -98,6 +98,7 @@ public final class ZeroMQBus: Bus {
   public func admit(_ known: KnownPeers) { _ = queue.post(.admit(known)) }
   public func disconnect(from endpoint: String) { _ = queue.post(.disconnect(endpoint)) }
   public func setReady(_ isReady: Bool) { front.setReady(isReady) { queue.post($0) } }
+  public func setEpoch(_ epoch: Int64) { front.setEpoch(epoch) { queue.post($0) } }
   public func drain(within limit: Duration) async { await front.drain(within: limit) { queue.post($0) } }
   public func statistics() async -> BusStatistics { await front.statistics { queue.post($0) } }
 

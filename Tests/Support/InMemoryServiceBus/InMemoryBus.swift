@@ -45,6 +45,7 @@ public final class InMemoryBus: Bus {
   }
   public func disconnect(from endpoint: String) { _ = post(.disconnect(endpoint)) }
   public func setReady(_ isReady: Bool) { front.setReady(isReady, post: post) }
+  public func setEpoch(_ epoch: Int64) { front.setEpoch(epoch, post: post) }
   public func drain(within limit: Duration) async { await front.drain(within: limit, post: post) }
   public func close() { network.remove(node) }
   public func statistics() async -> BusStatistics { await front.statistics(post: post) }
