@@ -271,7 +271,8 @@ class Store:
         """Pages of changes of the other stores, until there are no more: {"changes", "importToken", ...}.
 
         after: the last page's token, None for everything. assets: "links" leaves large bytes to `Client.download`.
-        wait: seconds for which a page without changes is held. An error of status 410: begin anew, without a token."""
+        wait: seconds for which a page without changes is held. An error of status 410: begin anew, without a token.
+        A "zone" with the action "reupload": a program that keeps its objects inserts them again, author="reupload"."""
         while True:
             page = self.call("GET", "/changes", after=after, limit=limit, assets=assets, wait=wait)
             yield page

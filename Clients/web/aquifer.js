@@ -204,6 +204,7 @@ export class Store {
 
   /**
    * Pages of changes of the other stores, until there are no more. An error of status 410: begin anew, without a token.
+   * A "zone" with the action "reupload": a page that keeps its objects inserts them again, author: "reupload".
    * assets: "links" leaves large bytes to `download`. wait: seconds for which an empty page is held.
    * @param {string} [after] the last importToken @param {{limit?: number, assets?: string, wait?: number}} [options]
    */

@@ -65,6 +65,8 @@ public enum ReservedName {
 
   /// The prefix of authors of the mirroring's own transactions, such as `NSCloudKitMirroringDelegate.import`.
   public static let mirroringAuthorPrefix = "NSCloudKitMirroringDelegate."
+  /// The author of transactions that send objects again: they give a zone what it lacks (P4).
+  public static let reuploadAuthor = "reupload"
 }
 
 /// The limits that clients, workers and tests read from the same place

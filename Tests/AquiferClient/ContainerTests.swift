@@ -38,6 +38,16 @@ import Testing
     #expect(try save.count(Photo.all) == 3)
   }
   #expect(try await container.count(Photo.filter { $0.album == nil && $0.size > 9 }) == 2)
+  // Each object that a batch made, changed or deleted is in history, in one transaction.
+  var request = HistoryRequest()
+  request.changeTypes = [.update]
+  request.updatedProperties = ["size"]
+  let updates = try await container.history(request)
+  #expect(updates.transactions.map(\.changes.count) == [2])
+  request = HistoryRequest()
+  let all = try await container.history(request).transactions
+  #expect(all.map { $0.changes.count { $0.kind == .insert } } == [6, 0])
+  #expect(all.map { $0.changes.count { $0.kind == .delete } } == [0, 1])
 }
 
 @Test func `a store is chosen by what a save names first`() async throws {

@@ -2,6 +2,7 @@
 
 import AquiferClient
 import Foundation
+import ReplicaSync
 import ReplicaWorld
 import Testing
 
@@ -36,11 +37,80 @@ import Testing
       for container in [laptop, phone] { try await container.sync.syncNow() }
       let photos = try await laptop.fetch(Photo.filter { $0.album[\.name] == "Coast" })
       #expect(photos.map(\.title) == (isKept ? ["Dunes"] : []))
+      #expect(try await phone.count(Photo.filter { $0.album[\.name] == "Coast" }) == (isKept ? 1 : 0))
       // Both go on with the zone.
       try await phone.save { try $0.insert(Photo(title: "later")) }
       for container in [phone, laptop] { try await container.sync.syncNow() }
       #expect(try await laptop.count(Photo.filter { $0.title == "later" }) == 1)
       for container in [phone, laptop] { await container.close() }
+    }
+  }
+
+  @Test(arguments: ["deleted", "encryptedDataReset"])
+  func `every device gets back what one of them still has of a zone that ended, and nobody's later edit is lost`(
+    reason: String
+  ) async throws {
+    try await Server.runPhotos { server in
+      let ada = try await server.user("ada")
+      let phone = try await server.app("phone", of: ada)
+      let laptop = try await server.app("laptop", of: ada)
+      let image = Data((0..<20_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })
+      let (album, sea, sky, bin) = (Album(name: "Coast"), Tag(name: "sea"), Tag(name: "sky"), Tag(name: "bin"))
+      let dunes = Photo(
+        title: "Dunes", secret: "key under the mat", image: ExternalData(image), album: album.id)
+      try await phone.save { save in
+        try save.insert(album)
+        for tag in [sea, sky, bin] { try save.insert(tag) }
+        try save.insert(dunes)
+        for tag in [sea, sky] { try save.add(tag.id, to: \.tags, of: dunes.id) }
+      }
+      for container in [phone, laptop] { try await container.sync.syncNow() }
+      // The laptop is offline, and its user goes on.
+      await laptop.sync.setPaused(true)
+      try await laptop.save { save in
+        _ = try save.update(dunes.id) { $0.size = 5 }
+        try save.insert(Photo(title: "offline", album: album.id))
+      }
+      try await server.end("com.apple.coredata.cloudkit.zone", of: ada, reason)
+      try await phone.sync.syncNow()
+      try await phone.save { save in
+        _ = try save.update(dunes.id) { $0.title = "Dunes at dawn" }
+        try save.delete(bin.id)
+      }
+      try await phone.sync.syncNow()
+      // A device that never had them.
+      let tablet = try await server.app("tablet", of: ada)
+      try await tablet.sync.syncNow()
+      let found = try #require(try await tablet.fetch(Photo.filter { $0.album[\.name] == "Coast" }).first)
+      #expect(found.title == "Dunes at dawn" && found.secret == "key under the mat")
+      #expect(try await found.image?.data() == image)
+      #expect(try await [tablet.count(found.tags), tablet.count(Tag.all)] == [2, 2])
+      await laptop.sync.setPaused(false)
+      for container in [laptop, phone, tablet, laptop] { try await container.sync.syncNow() }
+      for container in [phone, laptop, tablet] {
+        let photos = try await container.fetch(Photo.all.sorted(\.title.ascending))
+        #expect(photos.map(\.title) == ["Dunes at dawn", "offline"] && photos.first?.size == 5)
+        #expect(photos.allSatisfy { $0.album == album.id } && photos.first?.secret == "key under the mat")
+        #expect(try await photos.first?.image?.data() == image)
+        #expect(try await Set(container.fetch(Tag.all).map(\.id)) == [sea.id, sky.id])
+        #expect(try await Set(container.fetch(dunes.tags).map(\.id)) == [sea.id, sky.id])
+        #expect(try await container.sync.rejections(in: container.stores[0]).isEmpty)
+      }
+      for container in [phone, laptop, tablet] { await container.close() }
+    }
+  }
+}
+
+extension Server {
+  /// Ends a zone as the operator.
+  fileprivate func end(_ zoneName: String, of user: User, _ reason: String) async throws {
+    let zone = "\(gateway)/admin/1/zone/\(Self.container)/development/\(user.recordName)/\(zoneName)"
+    let request = TransportRequest(
+      "POST", "\(zone)/end", headers: [("Authorization", "Bearer \(operatorToken)")],
+      body: Array(#"{"reason":"\#(reason)"}"#.utf8))
+    let answer = try await CurlTransport().send(request)
+    guard answer.status == 200 else {
+      throw Unexpected("\(answer.status): \(String(decoding: answer.body, as: UTF8.self))")
     }
   }
 }

@@ -165,6 +165,24 @@ struct Mistake: CustomTestStringConvertible {
     .property(
       "a name that Swift keeps", "<attribute name='self' optional='YES' attributeType='String'/>",
       "3: A.self can't be the name of a property in Swift."),
+    .property(
+      "a derivation from what is not there",
+      "<attribute name='b' optional='YES' derived='YES' derivationExpression='canonical:(z)' attributeType='String'/>",
+      "3: A.b is derived from canonical:(z), which no replica can compute."),
+    .property(
+      "a sum of objects",
+      """
+      <relationship name='way' optional='YES' toMany='YES' destinationEntity='B' inverseName='back' inverseEntity='B'/>\
+      <attribute name='b' optional='YES' derived='YES' derivationExpression='way.@sum' attributeType='Integer 64'/>
+      """,
+      "3: A.b is derived from way.@sum, which no replica can compute.", more: twin),
+    Mistake(
+      "an element's name that Swift keeps",
+      [
+        "<composite name='P'><attribute name='self' optional='YES' attributeType='String'/></composite>",
+        "<entity name='A'>", "<attribute name='b' optional='YES' attributeType='Composite' elementName='P'/>",
+        "</entity>",
+      ], "4: A.b.self can't be the name of a property in Swift."),
     Mistake(
       "a type's name that the code needs", ["<entity name='Date'>", "</entity>"],
       "2: The type of Date can't be called Date"),

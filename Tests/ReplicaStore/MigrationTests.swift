@@ -106,6 +106,40 @@ private func makeEarlier(_ path: String) async throws {
   }
 }
 
+@Test func `what waits to be sent has the values that the later types have, as the file does`() async throws {
+  let folder = try World.folder()
+  let path = "\(folder.path)/store.sqlite"
+  let converting = ManagedObjectModel(
+    hash: "photos-4",
+    entities: [
+      EntityDescription(
+        "Photo",
+        attributes: [
+          AttributeDescription("sizeText", .string, renamingIdentifier: "size"),
+          AttributeDescription("hiddenCount", .integer64, renamingIdentifier: "isHidden"),
+          AttributeDescription("priceText", .string, renamingIdentifier: "price"),
+          AttributeDescription("legacyPrice", .decimal, renamingIdentifier: "legacyID"),
+        ])
+    ], earlierVersions: [Photos.model])
+  let replica = try await Replica.open(World.configuration(path), Photos.model)
+  _ = try await replica.save(SaveOptions()) { save in
+    let values: [String: Literal] = [
+      "size": .integer(7), "isHidden": .integer(1), "price": .text("2.50"), "legacyID": .integer(3),
+    ]
+    try save.insert("Photo", "P1", values)
+  }
+  await replica.close()
+  let store = TestStore(folder: folder, replica: try await Replica.open(World.configuration(path, seed: 1), converting))
+  #expect(
+    try await store.values("Photo", "P1") == [
+      "sizeText": .text("7"), "hiddenCount": .integer(1), "priceText": .text("2.50"), "legacyPrice": .text("3"),
+    ])
+  #expect(
+    try await store.outbox()[0].changes.first?.attributes == [
+      "sizeText": .string("7"), "hiddenCount": .integer(1), "priceText": .string("2.50"), "legacyPrice": .string("3"),
+    ])
+}
+
 @Test func `a step in code is a save of its own, in the same commit`() async throws {
   let folder = try World.folder()
   let path = "\(folder.path)/store.sqlite"

@@ -79,6 +79,67 @@ func `T-R01 a zone that was deleted is made again, and what every device has of 
 }
 
 @Test(arguments: StoreKind.allCases)
+func `T-R01 what a device sends again gives the zone what it lacks, and takes back no edit or deletion since`(
+  _ kind: StoreKind
+) async throws {
+  try await ObjectPlaneWorld.with(kind) { world in
+    let (a, b) = (try await Device("A", world), try await Device("B", world))
+    func photo(_ more: String, _ data: String) -> String {
+      #"""
+      {"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes","ratio":1.5\#(more)},\#
+      "relationships":{"photoData":"\#(data)","tags":{"add":["T"]}}}
+      """#
+    }
+    func data(_ id: String) -> String { #"{"changeType":"insert","entity":"PhotoData","objectID":"\#(id)"}"# }
+    func save(_ store: String, _ author: String, _ changes: String...) async throws {
+      let reply = try await world.save(
+        store, changes.joined(separator: ","), author: author, query: ["wait": "export"])
+      #expect(reply.status == 200 && reply.json["event"]?["succeeded"]?.bool != false, "\(reply.text)")
+    }
+    let mine = [insertTag("T", "one"), insertTag("U", "two"), photo("", "D1"), data("D1")]
+    try await save("A", "app", mine.joined(separator: ","))
+    for device in [a, b] { try await device.pull() }
+    try await world.endZone(.deleted)
+    for device in [a, b] { #expect(zoneChange(try await device.pull()) == ["deleted reupload 298"]) }
+    try await save("A", ReservedName.reuploadAuthor, mine.joined(separator: ","))
+    try await save(
+      "A", "app", data("D2"),
+      #"""
+      {"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"Dawn","ratio":null},\#
+      "relationships":{"photoData":"D2","tags":{"remove":["T"]}}}
+      """#, #"{"changeType":"delete","entity":"Tag","objectID":"U"}"#)
+    // B hears of all that, but what it sends again was put together before.
+    try await b.pull()
+    // B has all as it was, a value that A lacked, and a tag that A never had.
+    let stale = [
+      insertTag("T", "one"), insertTag("U", "two"), insertTag("V", "three"), photo(#","views":7"#, "D1"), data("D1"),
+    ]
+    try b.edit(#"{"changeType":"save","entity":"Tag","objectID":"U","attributes":{"name":"two"}}"#)
+    try b.edit(#"{"changeType":"save","entity":"Tag","objectID":"V","attributes":{"name":"three"}}"#)
+    try await save("B", ReservedName.reuploadAuthor, stale.joined(separator: ","))
+    let records = try await world.liveRecords()
+    let present = try #require(records.first { $0.recordName == "P" }?.fields)
+    #expect(present.string("CD_displayName") == "Dawn")
+    #expect(present.string("CD_photoData") == "D2" && present["CD_views"]?.value == .int64(7))
+    #expect(records.filter { $0.recordType == "CD_Tag" }.map(\.recordName) == ["T", "V"])
+    // No record tells that the pair was ended, so it comes back everywhere.
+    #expect(records.filter { $0.recordType == "CDMR" }.count == 1)
+    try await b.pull()
+    let fresh = try await Device("C", world)
+    try await fresh.pull()
+    for id in ["P", "U", "V", "T", "D1", "D2"] {
+      #expect(b.graph.objects[id]?["name"] == fresh.graph.objects[id]?["name"], "\(id)")
+    }
+    #expect(b.graph.objects["P"] == fresh.graph.objects["P"] && b.graph.objects["U"] == nil)
+    #expect(b.graph.links == fresh.graph.links && !fresh.graph.links.isEmpty)
+    // The same again is no news to anybody.
+    for device in [a, b] { try await device.pull() }
+    try await save("B", ReservedName.reuploadAuthor, insertTag("T", "one"), insertTag("V", "three"))
+    for device in [a, b, fresh] { #expect(try await device.pull().isEmpty) }
+  }
+}
+
+@Test(arguments: StoreKind.allCases)
 func `T-R02 a purged zone takes its objects along everywhere, and nothing that was saved before brings it back`(
   _ kind: StoreKind
 )

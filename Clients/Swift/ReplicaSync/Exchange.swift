@@ -56,6 +56,8 @@ struct ExchangeResult: Sendable {
   var errors: [MirrorEvent.ObjectError] = []
   var progress: ImportPage.Progress?
   var openConflictCount = 0
+  /// The page made something to be sent.
+  var hasExports = false
   /// What to go on with in place of the store.
   var successor: Successor?
 }
@@ -173,8 +175,8 @@ struct Exchange: Sendable {
     return ExchangeResult(
       answer: .imported(hasMore: page.moreComing || decided.isResumed, isCaughtUp: page.caughtUp),
       savedCount: applied.savedCount, deletedCount: applied.deletedCount,
-      errors: page.quarantined.map(MirrorEvent.ObjectError.init), progress: page.progress,
-      openConflictCount: page.openConflictCount)
+      errors: page.quarantined.map(MirrorEvent.ObjectError.init) + applied.errors, progress: page.progress,
+      openConflictCount: page.openConflictCount, hasExports: applied.sendsAgain)
   }
 
   /// Asks the app about zones that ended. The server waits for a decision if set-ups asked it to, and the next page

@@ -253,6 +253,8 @@ package actor SyncLoop {
       if !result.errors.isEmpty { refused.errors = result.errors }
       keep(refused)
     }
+    // Before the answer: the commit is told later, and the store is not idle meanwhile.
+    if result.hasExports { take(.saved) }
     take(.answered(result.answer))
   }
 

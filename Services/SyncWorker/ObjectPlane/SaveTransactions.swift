@@ -124,7 +124,9 @@ extension StoreCall {
       let base =
         tokens[index]?.positions.first?.sequence ?? progress?.position(at: timestamp, storeSetUpAt: mirror.createdAt)
         ?? mirror.importedSequence
-      transactions[index].edit = EditTime.edit(timestamp, savedAt: now, base: base)
+      // What is sent again is older than every edit.
+      let time = transactions[index].author == ReservedName.reuploadAuthor ? 0 : timestamp
+      transactions[index].edit = EditTime.edit(time, savedAt: now, base: base)
     }
   }
 

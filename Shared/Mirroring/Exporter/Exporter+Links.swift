@@ -21,7 +21,7 @@ extension Exporter {
         relationship.name, value, of: change,
         "\(entity.name).\(relationship.name) is a to-many relationship, but the value is not a set")
     }
-    for target in removed { try removeLink(link, owner, target) }
+    for target in removed where !isSentAgain { try removeLink(link, owner, target) }
     for target in added {
       switch try self.target(target, of: relationship) {
       // An end that is unknown may still arrive; clients hold such a link until it does (T-O02).
@@ -68,9 +68,9 @@ extension Exporter {
 
   /// True if the device may have dropped the object and its links since the edit was made, because somebody else
   /// changed the object. True for an object that an edit brings back: the device imports it again, with the links that
-  /// the edits add.
+  /// the edits add. True for somebody else's object that is sent again: its device may have imported other links of it.
   mutating func mayLack(_ objectID: String) throws -> Bool {
-    if broughtBack.contains(objectID) { return true }
+    if try broughtBack.contains(objectID) || isOthers(objectID) { return true }
     guard let judge, judge.edit != nil else { return false }
     return try overlay.with(objectID) { judge.contested($0.base) != nil }
   }

@@ -9,6 +9,7 @@ extension Exporter {
   /// the object anew.
   mutating func insert(_ change: HistoryChange) throws {
     let entity = try entity(of: change)
+    if try isOthers(change.objectID) { return try complete(change, of: entity) }
     // Nobody else has edited a new object: only a policy of its own attributes has something to settle.
     let isJudged = judge?.edit != nil
     if !isJudged || judge?.rules.policies(of: entity.name) == nil {
@@ -162,7 +163,7 @@ extension Exporter {
 
   /// Refuses a change whose name belongs to an object of another entity: names are unique over all entities. An edit or
   /// a deletion may name a superentity of the object's entity; an insert must name the entity itself.
-  private static func check(
+  static func check(
     _ record: Record, is entity: EntityDescription, _ change: HistoryChange, _ model: ModelIndex
   ) throws(MirroringProblem) {
     guard record.recordType == entity.recordType else {

@@ -68,6 +68,7 @@ extension Exporter {
     to target: String?
   ) throws {
     let owner = change.objectID
+    if try !mayPoint(owner, relationship, field, to: target) { return try tellPointer(of: owner) }
     if judge != nil { try noteOverwritten(relationship, field: field, of: change, entity: entity, by: target) }
     var target = target
     switch try target.map({ try self.target($0, of: relationship) }) {
@@ -182,15 +183,16 @@ extension Exporter {
     if let inverse = relationship.inverse {
       for child in removed { forgetPointer(of: child, inverse.name, to: parent) }
     }
-    for child in removed where try overlay.entry(child).record?.fields.string(field) == parent {
+    for child in removed where try !isSentAgain && overlay.entry(child).record?.fields.string(field) == parent {
       try point(child, field, to: nil)
     }
     let isLacked = try mayLack(parent)
     for child in added {
       switch try target(child, of: relationship) {
       case .alive:
-        try point(child, field, to: parent)
-        if isLacked { try tellPointer(of: child) }
+        let holder = isSentAgain ? try overlay.entry(child).record?.fields.string(field) : nil
+        if holder == nil { try point(child, field, to: parent) }
+        if isLacked || isSentAgain { try tellPointer(of: child) }
       case .wrongEntity:
         leaveOut(
           relationship.name, .toManyDelta(add: [child], remove: []), of: change,

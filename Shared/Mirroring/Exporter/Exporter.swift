@@ -42,6 +42,8 @@ public struct Exporter {
   var standIns: Set<String> = []
   /// Objects that an edit brought back (T-C06): their device may have let go of them.
   var broughtBack: Set<String> = []
+  /// The transaction sends again what its store had before (`complete`).
+  var isSentAgain = false
   /// Objects that the store imports again because of replaced names.
   var toldAgain: [String] = []
 
@@ -118,6 +120,7 @@ public struct Exporter {
       }
     case .export:
       judge?.edit = transaction.edit
+      isSentAgain = transaction.author == ReservedName.reuploadAuthor
       try applyChanges(try redirected(transaction).changes)
       try tellOfStandIns()
     }
@@ -205,6 +208,7 @@ public struct Exporter {
       try apply(HistoryTransaction(transactionID: "", timestamp: 0, author: transaction.author, changes: deleted))
     case .export:
       judge?.edit = transaction.edit
+      isSentAgain = transaction.author == ReservedName.reuploadAuthor
       let transaction = try redirected(transaction, only: Set(slice.map(\.change)))
       var lastDeletion: [String: Int] = [:]
       for (index, change) in transaction.changes.enumerated() {

@@ -67,10 +67,12 @@ public struct StoreHooks: Sendable {
   /// event names its object. A duplicate of what the user has becomes that object, unless `saveRejected` decides
   /// otherwise. Stores of other databases than the private one are kept apart.
   public enum AccountDecision: Sendable { case keepApart, reupload, delete }
-  /// `delete`: the objects go. `reupload`: the objects stay on this device, and the next save makes the zone again;
-  /// objects that no save changes stay on this device alone. `pause`: the objects stay here, and nothing of the zone is
-  /// imported until `sync.decide`. Of somebody else's zone, which a user can't make again, `pause` keeps the objects,
-  /// and the others let them go.
+  /// `delete`: the objects go. `reupload`: the objects stay and are sent again under their names, by the author
+  /// `reupload`; the server makes the zone again with them. It takes only what it lacks, so several devices may decide
+  /// so, and newer edits and deletions stay. A large value that is not on the device is emptied, unless another device
+  /// sends it; an import's event names its object. `pause`: the objects stay here, and nothing of the zone is imported
+  /// until `sync.decide`. Of somebody else's zone, which a user can't make again, `pause` keeps the objects, and the
+  /// others let them go.
   public enum ZoneDecision: Sendable { case delete, pause, reupload }
   /// `revert`: the objects become what the server has. `keepForLater`: the app goes on showing the edit, and imports
   /// leave it alone. Either way the save waits among the rejections until it is retried or discarded.
@@ -84,7 +86,8 @@ public struct StoreHooks: Sendable {
   /// that account's own file, and tells so as of a change. nil: the former account's file is kept apart.
   public var accountChanged: (@Sendable (_ former: String, _ user: String) async -> AccountDecision)?
   /// The server refused a save that was accepted here. A process that ends before its answer is asked again by the
-  /// next. nil: the save waits among the rejections, and its objects become what the server has.
+  /// next. nil: the save waits among the rejections, and its objects become what the server has. Objects that are sent
+  /// again (`reupload`) stay as they are.
   public var saveRejected: (@Sendable (Rejection) async -> RejectionDecision)?
 
   public init() {}

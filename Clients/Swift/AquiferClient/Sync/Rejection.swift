@@ -26,6 +26,14 @@ public struct Rejection: Sendable, Identifiable {
   }
 }
 
+extension MirrorHooks.RejectionDecision {
+  /// One duplicate would undo all that is sent again, and the server has none of it.
+  fileprivate static func standard(for rejected: Rejected) -> Self {
+    guard rejected.author == MirroringAuthor.reupload else { return .revert }
+    return rejected.error.duplicates?.isEmpty == false ? .adoptWinner : .keepForLater
+  }
+}
+
 extension MirrorOptions {
   init(_ description: StoreDescription) {
     self.init()
@@ -37,8 +45,7 @@ extension MirrorOptions {
       case .revert: .revert
       case .keepForLater: .keepForLater
       case .adoptWinner: .adoptWinner
-      // One duplicate would undo all that came from the former account.
-      case nil: rejected.author == MirroringAuthor.reupload ? .adoptWinner : .revert
+      case nil: .standard(for: rejected)
       }
     }
     if let zoneEnded = hooks.zoneEnded {

@@ -108,13 +108,14 @@ struct Outbox {
   func reject(_ batch: ExportBatch, _ error: ServerError) throws -> [Rejected] {
     let refused = try rows(Self.range, batch.rows.lowerBound, batch.rows.upperBound)
     guard let first = refused.first else { return [] }
-    var objects = try objects(of: first.body)
+    let (identifier, made) = try said(by: first.body)
+    var objects = made
     var rejected = [(first, false)]
     for row in try rows(Self.later, batch.rows.upperBound) where row.key > batch.rows.upperBound {
-      let own = try self.objects(of: row.body)
+      let own = try said(by: row.body)
       // A part belongs to its transaction; another transaction builds on objects that the refused one made or changed.
-      guard row.number == first.number || !own.isDisjoint(with: objects) else { continue }
-      objects.formUnion(own)
+      guard own.identifier == identifier || !own.objects.isDisjoint(with: objects) else { continue }
+      objects.formUnion(own.objects)
       rejected.append((row, true))
     }
     let moved = try rejected.map { row, isConsequence in try move(row, error, isConsequence: isConsequence) }
@@ -138,11 +139,12 @@ struct Outbox {
       date: Date(milliseconds: writer.now))
   }
 
-  private func objects(of body: [UInt8]) throws -> Set<String> {
+  /// The identifier that all parts of a transaction share, and its objects.
+  private func said(by body: [UInt8]) throws -> (identifier: Substring, objects: Set<String>) {
     guard let transaction = try? Transaction(json: body) else {
       throw StoreError.damaged("a transaction of the outbox can't be read")
     }
-    return Set(transaction.changes.map(\.objectID))
+    return (transaction.transactionID.prefix { $0 != "." }, Set(transaction.changes.map(\.objectID)))
   }
 
   // MARK: Statements

@@ -65,6 +65,7 @@ public enum MirroringAuthor {
   public static let migration = "migration"
   /// Of a save that makes what led to a refused duplicate lead to the object that the server prefers.
   public static let adoption = "adoption"
-  /// Of a save that copies a former account's objects into the file of the user who signed in.
+  /// Of transactions that send objects again: those of a zone that ended, and of a save that copies a former account's
+  /// objects into the file of the user who signed in. The server takes of them what it lacks.
   public static let reupload = "reupload"
 }

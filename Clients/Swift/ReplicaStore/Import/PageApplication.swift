@@ -145,6 +145,20 @@ final class PageApplication {
     return changed
   }
 
+  /// Empties an attribute whose content nobody has any more.
+  func clear(_ place: Int, of entity: EntityPlan, _ key: Int64) throws {
+    try tables.set(entity.columns[place], of: entity, key, to: .null)
+    try history?.change(key, .update, [entity.columns[place].key])
+    noteSaved(entity)
+  }
+
+  /// The server lacks the object, and gets it again.
+  func isSentAgain(_ name: String) throws -> Bool {
+    try snapshot.find(name).map { try pending.isSentAgain($0.key) } ?? false
+  }
+
+  func isSentAgain(_ pair: Pair) throws -> Bool { try pending.isSentAgain(pair.a) || pending.isSentAgain(pair.b) }
+
   /// An imported deletion is applied whatever was edited (K5). Only an object that was made here since stays: the
   /// server makes it again when it hears of it, and never tells a store its own saves.
   func delete(_ name: String) throws {
@@ -233,12 +247,12 @@ final class PageApplication {
     let key = try zone(ended.zoneID)
     switch ended.action {
     case .pause: try tables.connection.statement(Self.pauseZone).binding(key).run()
-    // The objects lie in no zone until a save brings them to the server again.
-    case .reupload:
-      try tables.connection.statement(Self.leaveZone).binding(key).run()
-      try tables.connection.statement(Self.forgetShare).binding(key).run()
+    // The objects lie there again when they are sent (`ZoneReupload`).
+    case .reupload: try tables.connection.statement(Self.forgetShare).binding(key).run()
     case .delete:
       let isHome = ended.zoneID.zoneName == ZoneID.homeName
+      // They waited to be sent again after an earlier end.
+      for sql in [Self.dropReupload, Self.dropMarks] { try tables.connection.statement(sql).binding(key, isHome).run() }
       let objects = try tables.connection.statement(Self.objectsOfZone).binding(key, isHome).all { row in
         FoundObject(key: row.int64(0), entity: row.int64(1), zone: key, state: Tables.State.here)
       }
@@ -290,7 +304,13 @@ final class PageApplication {
   private static let addZone = SQL("add zone", "INSERT OR IGNORE INTO zone(zoneName, ownerRecordName) VALUES (?, ?)")
   private static let findZone = SQL("find zone", "SELECT key FROM zone WHERE zoneName = ? AND ownerRecordName = ?")
   private static let pauseZone = SQL("pause zone", "UPDATE zone SET isPaused = 1 WHERE key = ?")
-  private static let leaveZone = SQL("leave zone", "UPDATE object SET zone = NULL WHERE zone = ?")
+  private static let waitingAgain =
+    "SELECT p.number FROM pending p JOIN object o ON o._pk = p.object WHERE p.property = \(Pending.sentAgain) "
+    + "AND (o.zone = ?1 OR ?2 AND o.zone IS NULL)"
+  private static let dropReupload = SQL("drop reupload", "DELETE FROM outbox WHERE key IN (\(waitingAgain))")
+  private static let dropMarks = SQL(
+    "drop marks of reupload",
+    "DELETE FROM pending WHERE property = \(Pending.sentAgain) AND number IN (\(waitingAgain))")
   private static let objectsOfZone = SQL(
     "objects of zone",
     // Own objects lie nowhere as long as the server has told nothing of the default zone.

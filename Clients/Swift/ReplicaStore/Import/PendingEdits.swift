@@ -16,6 +16,10 @@ struct PendingEdits {
   /// Deleted here, and not yet there (K6).
   func isDeleted(_ object: Int64) throws -> Bool { try has(object, Pending.deletion, 0) }
   func isNew(_ object: Int64) throws -> Bool { try has(object, Pending.wholeObject, 0) }
+  /// Also if the mark is of this very commit.
+  func isSentAgain(_ object: Int64) throws -> Bool {
+    try connection.statement(Self.one).binding(object, Pending.sentAgain, 0).first { _ in true } ?? false
+  }
   func hasPair(_ pair: Pair) throws -> Bool { try has(pair.a, pair.link.firstKey, pair.b) }
 
   private func has(_ object: Int64, _ property: Int64, _ target: Int64) throws -> Bool {

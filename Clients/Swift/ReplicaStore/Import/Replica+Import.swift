@@ -53,7 +53,11 @@ extension Replica {
     try await write { writer, outcome in
       let history = HistoryWriter(writer.connection, number: writer.lastNumber + 1)
       let application = try PageApplication(writer.snapshot, writer.tables, history, writer.contents, now: writer.now)
-      if let answer { try application.apply(answer) } else { try application.delete(object.recordName) }
+      if let answer {
+        try application.apply(answer)
+      } else if try !application.isSentAgain(object.recordName) {
+        try application.delete(object.recordName)
+      }
       try RereadList(writer.snapshot).remove(object)
       try writer.finish(history, author: MirroringAuthor.importing, application, &outcome)
       outcome.isImport = true
@@ -75,11 +79,22 @@ extension Writer {
   {
     let history = HistoryWriter(connection, number: lastNumber + 1)
     let application = try PageApplication(snapshot, tables, history, contents, now: now)
-    for change in page.changes { try application.apply(change) }
+    var reupload = ZoneReupload(self, application, importToken: page.importToken)
+    for change in page.changes {
+      try application.apply(change)
+      if case .zone(let ended) = change { try sendAgain(ended, &reupload) }
+    }
     try finish(history, author: MirroringAuthor.importing, application, &outcome)
+    outcome.hasExports = !reupload.isEmpty
     position.importToken = page.importToken
     if page.isInitialImportDone { position.isInitialImportDone = true }
-    return application.applied(page, didSwap: false)
+    return application.applied(page, reupload, didSwap: false)
+  }
+
+  /// A guest can't make another's zone again.
+  private func sendAgain(_ ended: EndedZone, _ reupload: inout ZoneReupload) throws {
+    guard ended.action == .reupload, !configuration.isShared else { return }
+    try reupload.insertObjects(of: ended.zoneID)
   }
 
   fileprivate func applyReset(
@@ -89,11 +104,15 @@ extension Writer {
     let told = try shadow.apply(
       { application in for change in page.changes { try application.apply(change) } }, now: now)
     position.importToken = page.importToken
-    guard page.reset?.done ?? page.caughtUp else { return told.applied(page, didSwap: false) }
     let history = HistoryWriter(connection, number: lastNumber + 1)
     let application = try PageApplication(snapshot, tables, history, contents, now: now)
-    try shadow.swap(into: application)
+    var reupload = ZoneReupload(self, application, importToken: page.importToken)
+    for ended in told.endedZones { try sendAgain(ended, &reupload) }
+    outcome.hasExports = !reupload.isEmpty
+    let isDone = page.reset?.done ?? page.caughtUp
+    if isDone { try shadow.swap(into: application) }
     try finish(history, author: MirroringAuthor.reset, application, &outcome)
+    guard isDone else { return told.applied(page, reupload, didSwap: false) }
     position.resetReason = nil
     position.tokenBeforeReset = nil
     position.failedResetCount = 0
@@ -102,7 +121,7 @@ extension Writer {
     return AppliedPage(
       importToken: page.importToken, savedCount: application.savedCount, deletedCount: application.deletedCount,
       changedShares: told.changedShares,
-      endedZones: told.endedZones, didSwap: true)
+      endedZones: told.endedZones, didSwap: true, sendsAgain: !reupload.isEmpty, errors: reupload.errors)
   }
 
   func finish(_ history: HistoryWriter, author: String, _ application: PageApplication, _ outcome: inout Outcome) throws
@@ -117,11 +136,11 @@ extension Writer {
 }
 
 extension PageApplication {
-  fileprivate func applied(_ page: ImportPage, didSwap: Bool) -> AppliedPage {
+  fileprivate func applied(_ page: ImportPage, _ reupload: ZoneReupload, didSwap: Bool) -> AppliedPage {
     AppliedPage(
       importToken: page.importToken, savedCount: savedCount, deletedCount: deletedCount, changedShares: changedShares,
       endedZones: endedZones,
-      didSwap: didSwap)
+      didSwap: didSwap, sendsAgain: !reupload.isEmpty, errors: reupload.errors)
   }
 
   /// One object as the server has it, with all its pairs.

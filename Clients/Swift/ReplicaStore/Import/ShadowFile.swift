@@ -96,7 +96,7 @@ final class ShadowFile {
     }
   }
 
-  /// Deletes what the server does not have, and was not made here since.
+  /// Deletes what the server does not have, and was not made here since or is sent again.
   private func deleteUnseen(_ store: PageApplication) throws {
     let objects = try store.tables.connection.statement(Self.unseen).all { row in
       FoundObject(key: row.int64(0), entity: row.int64(1), zone: nil, state: Tables.State.here)
@@ -128,7 +128,7 @@ final class ShadowFile {
       Pair(link: link, a: row.int64(0), b: row.int64(1))
     }
     for pair in current where !kept.contains(pair) && (!link.isSymmetric || pair.a <= pair.b) {
-      try store.setPair(pair, isLinked: false)
+      if try !store.isSentAgain(pair) { try store.setPair(pair, isLinked: false) }
     }
   }
 
@@ -136,5 +136,6 @@ final class ShadowFile {
   private static let unseen = SQL(
     "unseen",
     "SELECT o._pk, o.entity FROM object o WHERE o.state = 1 AND NOT EXISTS (SELECT 1 FROM seen WHERE key = o._pk) "
-      + "AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.object = o._pk AND p.property = 0) ORDER BY o._pk")
+      + "AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.object = o._pk AND p.property IN "
+      + "(\(Pending.wholeObject), \(Pending.sentAgain))) ORDER BY o._pk")
 }

@@ -40,11 +40,29 @@ struct OutboxRewrite {
     guard let entity = mapping.laterEntity(change.entity), let plan = later.entities[entity] else { return nil }
     var copy = change
     copy.entity = entity
-    copy.attributes = change.attributes.map { renamed($0, change.entity) { plan.column($0)?.isMirrored == true } }
-    copy.tombstone = change.tombstone.map { renamed($0, change.entity) { plan.column($0)?.isMirrored == true } }
+    copy.attributes = change.attributes.map { converted($0, change.entity, plan) }
+    copy.tombstone = change.tombstone.map { converted($0, change.entity, plan) }
     copy.relationships = change.relationships.map { renamed($0, change.entity) { plan.relationship($0) != nil } }
     if copy.changeType == .update, copy.attributes?.isEmpty ?? true, copy.relationships?.isEmpty ?? true { return nil }
     return copy
+  }
+
+  /// Values under their later names, as the later types have them (`Migration.canConvert`).
+  private func converted(_ values: [String: AttributeValue], _ entity: String, _ plan: EntityPlan) -> [String:
+    AttributeValue]
+  {
+    let kept = renamed(values, entity) { plan.column($0)?.isMirrored == true }
+    return Dictionary(
+      uniqueKeysWithValues: kept.map { name, value in
+        (name, plan.column(name)?.attribute.map { Self.converted(value, to: $0.type) } ?? value)
+      })
+  }
+
+  private static func converted(_ value: AttributeValue, to type: AttributeType) -> AttributeValue {
+    var value = value
+    if case .boolean(let flag) = value, type != .boolean { value = .integer(flag ? 1 : 0) }
+    if case .integer(let number) = value, [.decimal, .string].contains(type) { value = .string(String(number)) }
+    return value
   }
 
   private func renamed<Value>(_ values: [String: Value], _ entity: String, _ isThere: (String) -> Bool) -> [String:

@@ -145,10 +145,14 @@ package struct AppliedPage: Sendable, Equatable {
   package let endedZones: [EndedZone]
   /// The page ended a reset: the store shows the second file's state.
   package let didSwap: Bool
+  /// The objects of an ended zone wait to be sent again.
+  package let sendsAgain: Bool
+  /// Of contents that went with their zone.
+  package let errors: [MirrorEvent.ObjectError]
 
   package init(
     importToken: String, savedCount: Int, deletedCount: Int, changedShares: [ZoneID], endedZones: [EndedZone],
-    didSwap: Bool
+    didSwap: Bool, sendsAgain: Bool = false, errors: [MirrorEvent.ObjectError] = []
   ) {
     self.importToken = importToken
     self.savedCount = savedCount
@@ -156,6 +160,8 @@ package struct AppliedPage: Sendable, Equatable {
     self.changedShares = changedShares
     self.endedZones = endedZones
     self.didSwap = didSwap
+    self.sendsAgain = sendsAgain
+    self.errors = errors
   }
 }
 

@@ -1,0 +1,152 @@
+// Sends the objects of a zone that ended again, so that the next export makes the zone and its records anew.
+
+import FoundationEssentials
+import MirrorWire
+import SQLite
+
+/// The inserts of a zone's objects, as transactions of their own: one that the server refuses takes no other along.
+/// They give the server only what it lacks, so several devices may send one object. Not Sendable: it lives within the
+/// writer's transaction.
+struct ZoneReupload {
+  private let writer: Writer
+  private let application: PageApplication
+  private let importToken: String
+  /// Of external attributes whose contents only the server had.
+  private(set) var errors: [MirrorEvent.ObjectError] = []
+  private(set) var isEmpty = true
+  private var changes: [ChangeText] = []
+  private var objects: Set<Int64> = []
+  private var byteCount = 0
+  private var tables: ObjectTables { writer.tables }
+  private var connection: Connection { writer.connection }
+
+  private static let pageCount = 500
+  /// Pairs of one change: a tag with 100 000 photos fits no request.
+  private static let pairLimit = 1000
+  private static let errorLimit = 1000
+
+  /// - Parameter importToken: of the page that tells the end.
+  init(_ writer: Writer, _ application: PageApplication, importToken: String) {
+    self.writer = writer
+    self.application = application
+    self.importToken = importToken
+  }
+
+  /// Puts the objects behind all that waits. Those that are new, or wait to be sent again already, are left out.
+  mutating func insertObjects(of zoneID: ZoneID) throws {
+    let (zone, isHome) = (try application.zone(zoneID), zoneID.zoneName == ZoneID.homeName)
+    var last: Int64 = 0
+    while true {
+      let page = try connection.statement(Self.page).binding(zone, isHome, last, Self.pageCount).all { row in
+        (key: row.int64(0), entity: row.int64(1))
+      }
+      guard let end = page.last else { break }
+      for (key, entity) in page { if let entity = writer.schema.entitiesByKey[entity] { try insert(key, entity) } }
+      last = end.key
+    }
+    try enqueue()
+  }
+
+  private mutating func insert(_ key: Int64, _ entity: EntityPlan) throws {
+    guard let (id, found) = try writer.snapshot.object(key) else { return }
+    let edit = Edit(key: key, id: id, entity: entity, zone: found.zone, kind: .insert)
+    let values = try tables.values(of: entity, key)
+    for (place, column) in entity.columns.enumerated() where column.isStored && values[place] != .null {
+      if column.toOne != nil {
+        // Also of a target that has not arrived: another device may send it.
+        guard case .integer(let target) = values[place], let (name, _) = try named(target) else { continue }
+        edit.note(place, from: .null, to: .object(name.recordName))
+      } else if !column.isExternal {
+        edit.note(place, from: .null, to: values[place])
+      } else if case .text(let text) = values[place], let name = ContentName(text), try keep(name) {
+        edit.note(place, from: .null, to: values[place])
+      } else {
+        try application.clear(place, of: entity, key)
+        note(id, column)
+      }
+    }
+    let pairs = try pairs(key, entity)
+    try add(edit, Array(pairs.prefix(Self.pairLimit)))
+    for start in stride(from: Self.pairLimit, to: pairs.count, by: Self.pairLimit) {
+      let rest = Edit(key: key, id: id, entity: entity, zone: found.zone, kind: .update)
+      try add(rest, Array(pairs[start..<min(start + Self.pairLimit, pairs.count)]))
+    }
+  }
+
+  private func named(_ key: Int64) throws -> (id: AnyObjectID, found: FoundObject)? {
+    try writer.snapshot.object(key).flatMap { $0.found.state == Tables.State.deleted ? nil : $0 }
+  }
+
+  /// The pairs that the object's change tells: each pair is told from one end.
+  private func pairs(_ key: Int64, _ entity: EntityPlan) throws -> [PairEdit] {
+    var pairs: [PairEdit] = []
+    for relationship in entity.toMany.values.sorted(by: { $0.name < $1.name }) {
+      guard case .link(let link, let isFirst) = relationship.storage, isFirst || link.isSymmetric else { continue }
+      let destination = try writer.schema.entity(relationship.destination)
+      for member in try tables.members(of: relationship, entity, key, destination) {
+        guard !link.isSymmetric || key <= member, let (target, _) = try named(member) else { continue }
+        pairs.append(PairEdit(isLinked: true, owner: key, relationship: relationship, target: target))
+      }
+    }
+    return pairs
+  }
+
+  // MARK: Contents
+
+  /// The server's copy went with the zone, so the one here stays until it is sent.
+  /// - Returns: false: the content is not here.
+  private func keep(_ name: ContentName) throws -> Bool {
+    guard writer.contents.localPath(of: name) != nil else { return false }
+    try connection.statement(Self.keepContent).binding(name.checksum).run()
+    return true
+  }
+
+  private mutating func note(_ id: AnyObjectID, _ column: Column) {
+    guard errors.count < Self.errorLimit else { return }
+    let reason = "the content of \(id.entityName).\(column.name) went with its zone"
+    let error = ServerError(status: 0, serverErrorCode: "", reason: reason, ckErrorCode: Self.assetNotAvailable)
+    errors.append(MirrorEvent.ObjectError(object: id, error: error))
+  }
+
+  private static let assetNotAvailable = 35
+
+  // MARK: Transactions
+
+  private mutating func add(_ edit: Edit, _ pairs: [PairEdit]) throws {
+    guard let change = TransactionText.change(edit, pairs) else { return }
+    let isFull =
+      changes.count == TransactionText.changeLimit || byteCount + change.bytes.count > TransactionText.byteLimit
+    if isFull { try enqueue() }
+    changes.append(change)
+    objects.insert(edit.key)
+    byteCount += change.bytes.count
+  }
+
+  private mutating func enqueue() throws {
+    if changes.isEmpty { return }
+    let header = TransactionHeader(
+      transactionID: writer.configuration.makeIdentifier().uuidString, timestamp: writer.now,
+      author: MirroringAuthor.reupload, contextName: nil, bundleID: writer.configuration.bundleID,
+      processID: writer.configuration.processID, importToken: importToken)
+    for part in TransactionText.parts(header, changes) {
+      // No history tells of it: nothing changes here.
+      let row = try Outbox.add(part, of: writer.lastNumber, connection)
+      for key in objects.sorted() { try connection.statement(Self.mark).binding(key, Pending.sentAgain, row).run() }
+    }
+    (changes, objects, byteCount, isEmpty) = ([], [], 0, false)
+  }
+
+  private static let page = SQL(
+    "objects to send again",
+    """
+    SELECT o._pk, o.entity FROM object o WHERE o.state = 1 AND o._pk > ?3 AND (o.zone = ?1 OR ?2 AND o.zone IS NULL) \
+    AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.object = o._pk AND p.property IN \
+    (\(Pending.wholeObject), \(Pending.sentAgain))) ORDER BY o._pk LIMIT ?4
+    """)
+  private static let mark = SQL(
+    "mark sent again", "INSERT OR REPLACE INTO pending(object, property, target, number) VALUES (?, ?, 0, ?)")
+  private static let keepContent = SQL(
+    "keep content until it is sent",
+    "UPDATE content SET isAtServer = 0, downloadURL = NULL, expiry = NULL, receipt = NULL, receiptExpiry = NULL "
+      + "WHERE checksum = ?")
+}

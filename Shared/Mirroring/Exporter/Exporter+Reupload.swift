@@ -1,0 +1,67 @@
+// Objects that a store sends again, because their zone ended or another account had them: they give a zone what it
+// lacks, since somebody else may have sent them before, and edited or deleted them since.
+
+import History
+import ObjectModel
+import Records
+
+extension Exporter {
+  /// True if an object is sent again that another writer has written to the zone or deleted there.
+  mutating func isOthers(_ objectID: String) throws -> Bool {
+    guard isSentAgain else { return false }
+    let store = judge?.store ?? 0
+    return try overlay.with(objectID) { entry in entry.base?.isNews(to: store, after: 0) ?? false }
+  }
+
+  /// Gives somebody else's object the values that nobody has ever told of it: their device may have lacked them. The
+  /// store imports the object if it differs, and its deletion if it is gone.
+  mutating func complete(_ change: HistoryChange, of entity: EntityDescription) throws {
+    var entry = try overlay.entry(change.objectID)
+    guard let present = entry.record else {
+      withdrawn.append(
+        Record(
+          recordName: change.objectID, recordType: entity.recordType,
+          fields: [ReservedName.entityName: .string(entity.name)], created: stamp, modified: stamp))
+      return
+    }
+    try Self.check(present, is: entity, change, model)
+    var (sent, completed) = (present, present)
+    try serializer.write(change.attributes, of: entity, into: &sent)
+    for named in change.attributes {
+      guard let attribute = entity.attribute(named: named.name), attribute.isMirrored else { continue }
+      let content = FieldContent(of: attribute, in: present)
+      if content == FieldContent(of: attribute, in: sent) { continue }
+      entry.isToldAgain = true
+      let isUntold =
+        try content.value == nil && !wasTold(change.objectID) { FieldContent(of: attribute, in: $0).value != nil }
+      if isUntold { try serializer.write([named], of: entity, into: &completed) }
+    }
+    entry.record = completed
+    overlay.set(entry, named: change.objectID)
+  }
+
+  /// Whether a pointer may be set: what is sent again takes back no pointer that somebody else has set or cleared, and
+  /// no partner of a one-to-one relationship. Pairs are united, since no record tells which of them somebody ended.
+  mutating func mayPoint(
+    _ owner: String, _ relationship: RelationshipDescription, _ field: String, to target: String?
+  ) throws -> Bool {
+    guard isSentAgain, let target else { return !isSentAgain }
+    if try isOthers(owner) {
+      let present = try overlay.entry(owner).record?.fields.string(field)
+      if present == target { return true }
+      if try present != nil || wasTold(owner, { $0.fields.string(field) != nil }) { return false }
+      // Its device has imported the object without it.
+      try overlay.with(owner) { entry in entry.isToldAgain = true }
+    }
+    guard let inverse = relationship.inverse, !inverse.isToMany else { return true }
+    let partners = try sources(named: relationship.name, declaredBy: relationship.declaringEntityName, to: target)
+    let others = try sources(named: inverse.name, declaredBy: inverse.declaringEntityName, to: owner)
+    let partner = try overlay.entry(target).record?.fields.string(ReservedName.fieldPrefix + inverse.name)
+    return partners.allSatisfy { $0 == owner } && others.allSatisfy { $0 == target } && partner ?? owner == owner
+  }
+
+  private func wasTold(_ objectID: String, _ isTold: (Record) -> Bool) throws -> Bool {
+    let history = try overlay.source.history(of: objectID, since: 0)
+    return history.states.contains { !$0.isDeleted && isTold($0.record) }
+  }
+}

@@ -1,0 +1,177 @@
+// Objects of a zone that ended: what waits to be sent again, and what goes before it.
+
+import FoundationEssentials
+import MirrorWire
+import Testing
+
+@testable import ReplicaStore
+
+private let trips = ZoneID(zoneName: "Trips", ownerRecordName: "_me")
+
+private func ended(_ action: EndedZone.Action, _ zoneID: ZoneID = zone) -> ImportedChange {
+  .zone(EndedZone(zoneID: zoneID, reason: "deleted", action: action))
+}
+
+extension TestStore {
+  /// Has an album with a photo and its tag in the default zone, and a tag in another one.
+  fileprivate static func withZones(_ change: (inout ReplicaConfiguration) -> Void = { _ in }) async throws -> TestStore
+  {
+    let store = try await make(change)
+    try await store.replica.apply(
+      page(
+        "t1", saved("Album", "A1", ["name": .string("Coast")]),
+        saved("Photo", "P1", ["title": .string("Dunes"), "size": .integer(3)], ["album": "A1", "data": "D9"]),
+        saved("Tag", "T1", ["name": .string("sea")]), saved("SmartTag", "S1", ["rule": .string("r")]),
+        .link(link("P1", "T1")), .link(link("P1", "S1")),
+        .link(Link(relationship: "related", entity: "Tag", objectID: "S1", targetEntity: "Tag", targetID: "T1")),
+        .save(ImportedObject(entity: "Tag", objectID: "T2", zoneID: trips, attributes: [:], recordChangeTag: "1"))),
+      event: nil)
+    return store
+  }
+
+  /// What waits to be sent again, by object.
+  fileprivate func sentAgain() async throws -> [String: ObjectChange] {
+    let again = try await outbox().filter { $0.author == MirroringAuthor.reupload }.flatMap(\.changes)
+    return Dictionary(again.map { ($0.objectID, $0) }) { first, _ in first }
+  }
+}
+
+@Test func `the objects of a zone that ended wait to be sent again once its end is known, with all that they had`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.save { save in
+    try save.insert("Photo", "new", ["album": .object("A1")])
+    try save.update("Photo", "P1", ["size": .integer(4)])
+  }
+  let applied = try await store.replica.apply(page("t2", ended(.reupload), saved("Tag", "T3")), event: nil)
+  #expect(applied.sendsAgain && applied.errors.isEmpty && applied.endedZones.count == 1)
+  let again = try await store.sentAgain()
+  #expect(Set(again.keys) == ["A1", "P1", "T1", "S1"] && again.values.allSatisfy { $0.changeType == .insert })
+  let photo = try #require(again["P1"])
+  #expect(photo.attributes == ["title": .string("Dunes"), "size": .integer(4)])
+  #expect(photo.relationships?["album"] == .toOne("A1") && photo.relationships?["data"] == .toOne("D9"))
+  guard case .toManyEdits(let tags, let removed)? = photo.relationships?["tags"] else {
+    throw StoreError.damaged("no tags")
+  }
+  #expect(Set(tags) == ["T1", "S1"] && removed.isEmpty)
+  #expect([again["T1"], again["S1"]].contains { $0?.relationships?["related"] != nil })
+  #expect(again["S1"]?.entity == "SmartTag")
+  let outbox = try await store.outbox()
+  #expect(outbox.map(\.author) == [nil, MirroringAuthor.reupload] && outbox.last?.importToken == "t2")
+  #expect(
+    try await store.replica.zone(of: AnyObjectID(entityName: "Photo", recordName: "P1"))?.zoneName == zone.zoneName)
+  // The end that is told again, before it was sent or after.
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  #expect(try await store.outbox().count == 3)
+  #expect(try await store.sentAgain()["T3"] != nil)
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 0)
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  #expect(try await Set(store.sentAgain().keys) == ["A1", "P1", "T1", "S1", "T3", "new"])
+}
+
+@Test func `what another device has sent again and edited goes before what waits, and the user's edits before both`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.save { try $0.update("Photo", "P1", ["size": .integer(4)]) }
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  try await store.replica.apply(
+    page(
+      "t3", saved("Photo", "P1", ["title": .string("theirs"), "size": .integer(9)], ["album": nil]),
+      .delete(entity: "Tag", objectID: "T1", zoneID: zone)), event: nil)
+  #expect(
+    try await store.values("Photo", "P1") == [
+      "title": .text("theirs"), "size": .integer(4), "tagCount": .integer(1),
+    ])
+  #expect(try await store.values("Tag", "T1") == nil)
+  // A refused edit has the server asked for its object, which the server does not have yet.
+  try await store.replica.reread(AnyObjectID(entityName: "Album", recordName: "A1"), as: nil)
+  #expect(try await store.values("Album", "A1") != nil)
+  try await store.export()
+  try await store.replica.reread(AnyObjectID(entityName: "Album", recordName: "A1"), as: nil)
+  #expect(try await store.values("Album", "A1") == nil)
+}
+
+@Test func `a zone that is purged before its objects are sent again takes them along`() async throws {
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload), ended(.reupload, trips)), event: nil)
+  try await store.replica.apply(page("t3", ended(.delete)), event: nil)
+  #expect(try await store.names(Query("Tag")) == ["T2"])
+  #expect(try await Set(store.sentAgain().keys) == ["T2"])
+  #expect(try await store.replica.figures().pendingObjects == 1)
+}
+
+@Test func `a guest's store sends nothing of another's zone again`() async throws {
+  let store = try await TestStore.withZones { $0.isShared = true }
+  #expect(try await !store.replica.apply(page("t2", ended(.reupload)), event: nil).sendsAgain)
+  #expect(try await store.outbox().isEmpty)
+  #expect(try await store.names(Query("Album")) == ["A1"])
+}
+
+@Test func `a reset that tells a zone's end keeps its objects, and they wait to be sent again`() async throws {
+  let store = try await TestStore.withZones()
+  try await store.replica.beginReset(reason: "test")
+  let isUnderWay = ImportPage.Reset(reason: "test", done: false)
+  try await store.replica.apply(page("r1", ended(.reupload), saved("Tag", "T1"), reset: isUnderWay), event: nil)
+  let done = ImportPage.Reset(reason: "test", done: true)
+  let swapped = try await store.replica.apply(
+    page(
+      "r2",
+      .save(ImportedObject(entity: "Tag", objectID: "T2", zoneID: trips, attributes: [:], recordChangeTag: "1")),
+      reset: done), event: nil)
+  #expect(swapped.didSwap)
+  #expect(try await Set(store.names(Query("Tag"))) == ["T1", "S1", "T2"])
+  #expect(try await store.values("Photo", "P1")?["album"] == .object("A1"))
+  #expect(try await store.related("Photo", "P1", "tags") == ["T1", "S1"])
+  #expect(try await Set(store.sentAgain().keys) == ["A1", "P1", "T1", "S1"])
+}
+
+@Test func `contents that are here are sent again, and those that are not are emptied and named`() async throws {
+  let store = try await TestStore.withZones()
+  let far = AssetReference(fileChecksum: "AQIDBAUGBwgJCgsMDQ4PEBESExQV", size: 9, downloadURL: "http://127.0.0.1/a")
+  try await store.replica.apply(
+    page(
+      "t2", saved("Photo", "P2", ["title": .string("far"), "image": .asset(far)]),
+      saved("Photo", "P3", ["image": .string(Data("picture".utf8).base64EncodedString())])), event: nil)
+  let applied = try await store.replica.apply(page("t3", ended(.reupload)), event: nil)
+  #expect(applied.errors.map(\.object?.recordName) == ["P2"] && applied.errors.first?.error.ckErrorCode == 35)
+  #expect(try await store.values("Photo", "P2")?["image"] == nil)
+  #expect(try await store.sentAgain()["P2"]?.attributes == ["title": .string("far")])
+  let history = try await store.replica.history(HistoryQuery()).transactions
+  #expect(history.last?.changes.map(\.object.recordName) == ["P2"])
+  // The only copy is not trimmed.
+  let isAtServer = try await store.replica.read {
+    try $0.rows("SELECT isAtServer FROM content WHERE checksum = ?", [.text(SHA256.name(of: Data("picture".utf8)))])
+  }
+  #expect(isAtServer == [[.integer(0)]])
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20))
+  let wanted = try await store.replica.contentsToUpload(for: batch, validAt: Date(milliseconds: 0))
+  #expect(wanted.map(\.checksum) == [SHA256.name(of: Data("picture".utf8))] && wanted.first?.path != nil)
+}
+
+@Test func `a large zone goes in transactions of their own, and one that is refused takes no other along`() async throws
+{
+  let store = try await TestStore.make()
+  let count = 2300
+  let tags = (0..<count).map { saved("Tag", "T\($0)", ["name": .string("n")]) }
+  try await store.replica.apply(
+    ImportPage(
+      changes: tags + [saved("Photo", "P1")] + (0..<count).map { .link(link("P1", "T\($0)")) }, importToken: "t1"),
+    event: nil)
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  try await store.save { try $0.insert("Album", "A1", ["name": .text("later")]) }
+  let outbox = try await store.outbox().filter { $0.author == MirroringAuthor.reupload }
+  #expect(outbox.map(\.changes.count) == [1000, 1000, 303] && Set(outbox.map(\.transactionID)).count == 3)
+  let linked = outbox.flatMap(\.changes).filter { $0.objectID == "P1" }.map { change -> Int in
+    guard case .toManyEdits(let add, _)? = change.relationships?["tags"] else { return 0 }
+    return add.count
+  }
+  #expect(linked == [1000, 1000, 300])
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+  let error = ServerError(status: 413, serverErrorCode: "QUOTA_EXCEEDED", reason: "transactions[0]: no")
+  let refused = try await store.replica.refuse(batch, at: 0, error: error)
+  #expect(refused.map(\.objects.count) == [1000])
+  #expect(try await store.outbox().map(\.changes.count) == [1000, 303, 1])
+}
