@@ -280,7 +280,7 @@ let testTargets: [Target] = [
       "ObjectPlane", "RecordPlane", "ZoneCommit", "ServiceKit",
       "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History",
       "ObjectModel", "Sharing", "Indexing",
-      "Records", "JSON", "SQLite", "Crypto",
+      "Records", "JSON", "SQLite", "PostgreSQL", "Crypto",
     ]),
   tests(
     "ShareService",

@@ -78,6 +78,22 @@ struct QueryTests {
     }
   }
 
+  @Test func `an insertion of many rows writes the columns of that of one row, and PostgreSQL takes it`() throws {
+    let session = try PostgreSQLTenure.takeOver(World.postgreSQL(), shard: 0, shardCount: 1, knownEpoch: 0).session
+    var count = 0
+    for query in Self.all {
+      guard let text = query.rowsText, let rows = query.rowCommand else { continue }
+      count += 1
+      let one = query.text(.postgreSQL)
+      #expect(one.prefix(while: { $0 != ")" }) == text.prefix(while: { $0 != ")" }), "\(query.name)")
+      #expect(one.matches(of: #/\?[0-9]+/#).map(\.output) == text.matches(of: #/\?[0-9]+/#).map(\.output))
+      #expect(rows.many.name.utf8.count <= 40 && rows.many.name != rows.one.name)
+      let command = Command("make \(query.name)", "PREPARE \"test \(query.name)\" AS \(rows.many.text)")
+      #expect(throws: Never.self, "\(query.name)") { try session.rows(command) }
+    }
+    #expect(count > 3)
+  }
+
   @Test func `a text has no other question marks than those of parameters, which PostgreSQL marks otherwise`() {
     for query in Self.all {
       let marks = query.text(.postgreSQL).split(separator: "?", omittingEmptySubsequences: false).dropFirst()

@@ -3,6 +3,7 @@
 import Assets
 import Crypto
 import JSON
+import PostgreSQL
 import PrivateCluster
 import Records
 import Synchronization
@@ -50,6 +51,41 @@ struct AnnouncedLookupTests {
     }
   }
 
+  @Test func `a page of a zone's feed waits twice for the server, and holds what it holds without announcements`()
+    async throws
+  {
+    var options = StoreOptions()
+    // So that all reads have one session.
+    options.readerThreadCount = 1
+    let store = try await openedOnPostgreSQL(
+      AssetFolder(directory: "/nonexistent"), keys: KeyRing(), options: options)
+    let world = RecordPlaneWorld(store)
+    try await world.makeZone()
+    for number in 0..<11 { try await make((0..<50).map { String(number * 50 + $0) }, in: world) }
+    var (token, names, counts): (String?, [String], [Int]) = (nil, [], [])
+    var isMore = true
+    while isMore {
+      let before = try await store.readerWaitCount()
+      let page = try await world.changes(since: token)
+      counts.append(try await store.readerWaitCount() - before - 1)
+      names += try #require(page["records"]).names
+      token = page["syncToken"]?.string
+      isMore = try #require(page["moreComing"]?.bool as Bool?)
+    }
+    #expect(names == (0..<550).map(String.init))
+    // The first page meets the zone and its symbols. The last one has 150 records.
+    #expect(counts.count == 3 && counts.dropFirst() == [2, 2])
+    await store.close()
+  }
+
+  private func make(_ names: [String], in world: RecordPlaneWorld) async throws {
+    let operations = names.map {
+      #"{"operationType":"create","record":{"recordName":"\#($0)","recordType":"Note"}}"#
+    }
+    let body = #"{"operations":[\#(operations.joined(separator: ","))],"zoneID":{"zoneName":"Trips"}}"#
+    #expect(try await world.post("records/modify", body).status == 200)
+  }
+
   private static func insertion(_ name: String) -> String {
     #"""
     {"changeType":"insert","entity":"Tag","objectID":"\#(name)","attributes":{"name":"\#(name)"}}
@@ -65,12 +101,24 @@ struct AnnouncedLookupTests {
   }
 }
 
+extension ShardStore {
+  /// How often the idle session for reads has waited for its server. The count itself waits once more.
+  fileprivate func readerWaitCount() async throws -> Int {
+    try await read { snapshot in
+      guard case .postgreSQL(let session) = (snapshot as? SQLiteSnapshot)?.session.connection else { return 0 }
+      return session.waitCount
+    }
+  }
+}
+
 private let number = Atomic(0)
 
 /// A new shard in PostgreSQL.
-func openedOnPostgreSQL(_ assets: any AssetStore, keys: KeyRing) async throws -> any ShardStore {
+func openedOnPostgreSQL(_ assets: any AssetStore, keys: KeyRing, options: StoreOptions = StoreOptions()) async throws
+  -> any ShardStore
+{
   var configuration = PostgreSQLConfiguration(
-    address: try PrivateCluster.shared.get().address, assets: assets, keys: keys)
+    address: try PrivateCluster.shared.get().address, assets: assets, keys: keys, options: options)
   configuration.schemaPrefix = "plane_\(number.add(1, ordering: .relaxed).newValue)_"
   configuration.allowsAsynchronous = true
   // Machines that run tests are busy.

@@ -112,6 +112,8 @@ class SQLiteSnapshot: ShardSnapshot {
   let session: ShardSession
   /// Deleted zones whose rows are still being removed; no read may return those rows. nil until the first use.
   final var doomed: Set<Int64>?
+  /// The row that the read has looked up by its ID, if a look-up costs a round trip; never set in a writer.
+  private final var readDatabase: StoredDatabase?
 
   init(_ session: ShardSession) { self.session = session }
 
@@ -129,7 +131,10 @@ class SQLiteSnapshot: ShardSnapshot {
 
   func database(_ id: DatabaseID) throws -> StoredDatabase? {
     let row: StoredDatabase? = try boundDatabase(id).first(database)
-    if let row { session.knownKeys?.note(row.key, of: id) }
+    if let row, session.knownKeys != nil {
+      session.knownKeys?.note(row.key, of: id)
+      readDatabase = row
+    }
     return row
   }
 
@@ -142,6 +147,7 @@ class SQLiteSnapshot: ShardSnapshot {
   }
 
   func database(key: Int64) throws -> StoredDatabase? {
+    if let readDatabase, readDatabase.key == key { return readDatabase }
     let statement = try statement(DatabaseQuery.byKey)
     try statement.bind(1, key)
     return try statement.first(database)
