@@ -9,7 +9,7 @@ public final class PostgreSQLRecordStore: RecordStore {
   private let pool: ReaderPool
   private let surroundings: StoreSurroundings
 
-  /// Idle sessions for reads that a shard keeps. The server has a process for each.
+  /// Idle sessions for reads, for each open shard. The server has a process for each.
   private static let idleSessionLimit = 2
 
   /// - Parameters: as those of `SQLiteRecordStore`.
@@ -23,14 +23,14 @@ public final class PostgreSQLRecordStore: RecordStore {
     self.configuration = configuration
     self.shardCount = shardCount
     surroundings = StoreSurroundings(makeIncarnation: makeIncarnation, now: now, report: report)
-    pool = try ReaderPool(configuration.options)
+    pool = try ReaderPool(configuration.options, idleLimit: Self.idleSessionLimit)
   }
 
   public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
     guard (0..<shardCount).contains(shard) else { throw StoreError.io("there is no shard \(shard) of \(shardCount)") }
     let (configuration, surroundings, shardCount) = (configuration, surroundings, shardCount)
     let readers = try ShardReaders(
-      shard: shard, pool: pool, deferredLimit: configuration.options.readLimit, idleLimit: Self.idleSessionLimit
+      shard: shard, pool: pool, deferredLimit: configuration.options.readLimit
     ) {
       try configuration.reader(ofShard: shard)
     }

@@ -36,8 +36,11 @@ final class ReaderPool: Sendable {
   private let whole: BlockingQueue<@Sendable () -> Void>
   private let briefTime: Duration
   private let isBriefAwaited: @Sendable () -> Bool
+  fileprivate let idle: IdleSessions
 
-  init(_ options: StoreOptions) throws(StoreError) {
+  /// - Parameter idleLimit: of sessions that are kept for later reads, for each open shard; nil for any number.
+  init(_ options: StoreOptions, idleLimit: Int? = nil) throws(StoreError) {
+    idle = IdleSessions(idleLimit.map { IdleSessions.Limit(perShard: $0, least: options.readerThreadCount) })
     let brief = try BlockingQueue<ReadJob>(limit: options.readLimit, partyLimit: options.partyReadLimit)
     let long = try BlockingQueue<ReadJob>(
       limit: options.longReadLimit, partyLimit: options.partyLongReadLimit,
@@ -99,24 +102,14 @@ final class ReaderPool: Sendable {
 
 /// A shard's read connections, and a gate that keeps reads out while the writer needs the file for itself.
 final class ShardReaders: Sendable {
-  /// A connection between two reads.
-  ///
-  /// Unchecked because one thread at a time has the session. The lock of `state` protects its transfer, as SQLite's
-  /// multi-thread mode requires.
-  private struct IdleSession: @unchecked Sendable {
-    let session: ShardSession
-  }
-
   private enum Admission {
-    case session(IdleSession)
-    case newSession
+    case admitted
     case deferred
     case crowded
     case closed
   }
 
   private struct State {
-    var idle: [IdleSession] = []
     var activeCount = 0
     /// The watches of the current reads.
     var watches: [ObjectIdentifier: StatementWatch] = [:]
@@ -139,21 +132,24 @@ final class ShardReaders: Sendable {
   private let drained: BlockingQueue<Bool>
   /// The most reads that wait while the gate is closed.
   private let deferredLimit: Int
-  /// The most connections that are kept for later reads.
-  private let idleLimit: Int
 
   /// - Parameter makeSession: connects, on the thread that reads.
   init(
-    shard: Int, pool: ReaderPool, deferredLimit: Int, idleLimit: Int = .max,
-    makeSession: @escaping @Sendable () throws -> ShardSession
+    shard: Int, pool: ReaderPool, deferredLimit: Int, makeSession: @escaping @Sendable () throws -> ShardSession
   ) throws(StoreError) {
     self.shard = shard
     self.makeSession = makeSession
     self.deferredLimit = deferredLimit
-    self.idleLimit = idleLimit
     self.pool = pool
     drained = try BlockingQueue(limit: 1)
+    pool.idle.opened(id)
   }
+
+  deinit { closeIdle() }
+
+  private var id: ObjectIdentifier { ObjectIdentifier(self) }
+
+  private func closeIdle() { for session in pool.idle.closed(id) { session.connection.close() } }
 
   /// The reads of all the store's shards that wait for a thread.
   var waitingCount: Int { pool.waitingCount }
@@ -186,16 +182,15 @@ final class ShardReaders: Sendable {
         return .deferred
       }
       state.activeCount += 1
-      return state.idle.popLast().map(Admission.session) ?? .newSession
+      return .admitted
     }
     switch admission {
     case .closed: job.read.fail(StoreError.closed(shard: shard))
     case .deferred: break
     case .crowded: job.read.fail(StoreError.overloaded(shard: shard))
-    case .session(let idle): perform(job, idle.session)
-    case .newSession:
+    case .admitted:
       do {
-        perform(job, try makeSession())
+        perform(job, try pool.idle.take(of: id) ?? makeSession())
       } catch {
         finish(nil)
         job.read.fail(error)
@@ -311,14 +306,12 @@ final class ShardReaders: Sendable {
   }
 
   private func finish(_ session: ShardSession?) {
-    let idle = session.map(IdleSession.init)
-    let (isKept, isDrained) = state.withLock { state in
-      let isKept = idle != nil && state.idle.count < idleLimit
-      if let idle, isKept { state.idle.append(idle) }
+    let surplus = session.map { pool.idle.put($0, of: id) } ?? []
+    for session in surplus { session.connection.close() }
+    let isDrained = state.withLock { state in
       state.activeCount -= 1
-      return (isKept, state.activeCount == 0 && (state.isPaused || state.isClosed))
+      return state.activeCount == 0 && (state.isPaused || state.isClosed)
     }
-    if !isKept { idle?.session.connection.close() }
     if isDrained { _ = drained.push(true) }
   }
 
@@ -377,11 +370,11 @@ final class ShardReaders: Sendable {
     }
     for watch in watches { watch.stop() }
     while state.withLock({ $0.activeCount > 0 }) { _ = drained.take(atMost: 1) }
-    let (idle, deferred) = state.withLock { state in
-      defer { (state.idle, state.deferred) = ([], []) }
-      return (state.idle, state.deferred)
+    let deferred = state.withLock { state in
+      defer { state.deferred = [] }
+      return state.deferred
     }
-    for idle in idle { idle.session.connection.close() }
+    closeIdle()
     for job in deferred { job.read.fail(StoreError.closed(shard: shard)) }
   }
 }
