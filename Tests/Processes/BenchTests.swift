@@ -33,7 +33,7 @@ import Testing
     defer { try? FileManager.default.removeItem(at: folder) }
     let (json, markdown) = (folder.appending(path: "report.json"), folder.appending(path: "report.md"))
     let options = [
-      "--workload", Self.workloads.joined(separator: ","), "--seconds", "0.1", "--runs", "1", "--json", json.path,
+      "--workload", Self.workloads.joined(separator: ","), "--seconds", "0.5", "--runs", "1", "--json", json.path,
       "--markdown", markdown.path,
     ]
     let (status, output) = try bench(options + Self.small)
@@ -165,7 +165,7 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func `an installation that runs is measured where it is, and goes on`() async throws {
     try await Installation.run { installation in
       let ready = installation.ready
-      let options = ["--no-limits", "--seconds", "0.1", "--runs", "1", "--workload", "w1a:1,w4"]
+      let options = ["--no-limits", "--seconds", "0.5", "--runs", "1", "--workload", "w1a:1,w4"]
       let (status, output) = try bench(
         ["--url", ready.gateway, "--operator-token", ready.operatorToken] + options + Self.small)
       #expect(status == 0 && output.contains("w4:2 refusal"), "\(output)")
@@ -196,7 +196,7 @@ import Testing
         "--url", installation.ready.gateway, "--scenario", scenario.path, "--workload", "w1a:1,w2:2,w3:3,w3s:3,w4,w5:2",
         "--changes", "200", "--rounds", "3", "--saves",
         "1",
-        "--seconds", "0.1", "--json", "-",
+        "--seconds", "0.5", "--json", "-",
       ]
       let output = Pipe()
       load.standardOutput = output
