@@ -78,6 +78,30 @@ struct AnnouncedLookupTests {
     await store.close()
   }
 
+  @Test func `nothing is read ahead for a stranger: a zone that is not theirs costs what no zone costs`() async throws {
+    var options = StoreOptions()
+    options.readerThreadCount = 1
+    let store = try await openedOnPostgreSQL(
+      AssetFolder(directory: "/nonexistent"), keys: KeyRing(), options: options)
+    let world = RecordPlaneWorld(store)
+    try await world.makeZone()
+    try await make(["first"], in: world)
+    // The session knows the zone.
+    #expect(try await world.changes(since: nil)["records"]?.count == 1)
+    var counts: [Int] = []
+    for zone in ["Trips", "Other"] {
+      let before = try await store.readerWaitCount()
+      let reply = try await world.send(
+        world.request("changes/zone", user: "_bob", owner: "_alice", scope: .shared),
+        #"{"zones":[{"zoneID":{"zoneName":"\#(zone)","ownerRecordName":"_alice"}}]}"#)
+      counts.append(try await store.readerWaitCount() - before - 1)
+      #expect(reply.zones.first?["serverErrorCode"]?.string == "ZONE_NOT_FOUND", "\(reply.json)")
+    }
+    // Database and zone are looked up one after the other.
+    #expect(counts[0] == counts[1] && counts[0] >= 2, "\(counts)")
+    await store.close()
+  }
+
   private func make(_ names: [String], in world: RecordPlaneWorld) async throws {
     let operations = names.map {
       #"{"operationType":"create","record":{"recordName":"\#($0)","recordType":"Note"}}"#

@@ -68,7 +68,8 @@ extension RecordPlaneCall {
     let token = try position(changes.position, as: .zone)
     let (finder, caller) = (finder, request.caller.userRecordName)
     return try await read { snapshot in
-      if !changes.isReversed, changes.position != .caughtUp {
+      // For a participant nothing is read ahead: whether a zone exists is not theirs to measure.
+      if finder.participant == nil, !changes.isReversed, changes.position != .caughtUp {
         let sequence = token?.positions.first?.sequence ?? 0
         try snapshot.expect([
           .changes(
