@@ -65,7 +65,7 @@ public enum ReservedName {
 
   /// The prefix of authors of the mirroring's own transactions, such as `NSCloudKitMirroringDelegate.import`.
   public static let mirroringAuthorPrefix = "NSCloudKitMirroringDelegate."
-  /// The author of transactions that send objects again: they give a zone what it lacks (P4).
+  /// The author of transactions that send objects again: they give a zone what it lacks (P8).
   public static let reuploadAuthor = "reupload"
 }
 

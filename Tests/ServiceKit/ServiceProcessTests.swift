@@ -126,15 +126,19 @@ struct ServiceProcessTests {
     let running = try await start(
       process(role: .notifier) { _, _ in { _ in service } }, ["--share", "ipc:///nowhere/share.sock"])
     #expect(try await get(running, "/readyz").text.contains("no cluster map"))
+    try await publishMap(at: "ipc:///nowhere/share.sock")
+    #expect(try await get(running, "/readyz").status == 200)
+    await running.stop(within: .seconds(5))
+  }
+
+  /// Acts like a share service at that endpoint.
+  private func publishMap(at endpoint: String) async throws {
     let share = InMemoryBus(
-      name: "share", role: .share, network: network, handlers: BusHandlers(), endpoint: "ipc:///nowhere/share.sock",
-      isReady: true)
+      name: "share", role: .share, network: network, handlers: BusHandlers(), endpoint: endpoint, isReady: true)
     await share.waitForPeers { !$0.isEmpty }
     _ = try await share.call(
       PublishClusterMap(map: ClusterMap(version: 1, members: [], holders: [])), to: .role(.notifier),
       within: .seconds(10))
-    #expect(try await get(running, "/readyz").status == 200)
-    await running.stop(within: .seconds(5))
   }
 
   @Test func `a process that is told several share services is ready with a map of any, and checks each address`()
@@ -143,13 +147,7 @@ struct ServiceProcessTests {
     let running = try await start(
       process(role: .notifier) { _, _ in { _ in service } },
       ["--share", "ipc:///nowhere/first.sock,ipc:///nowhere/second.sock"])
-    let share = InMemoryBus(
-      name: "share-2", role: .share, network: network, handlers: BusHandlers(), endpoint: "ipc:///nowhere/second.sock",
-      isReady: true)
-    await share.waitForPeers { !$0.isEmpty }
-    _ = try await share.call(
-      PublishClusterMap(map: ClusterMap(version: 1, members: [], holders: [])), to: .role(.notifier),
-      within: .seconds(10))
+    try await publishMap(at: "ipc:///nowhere/second.sock")
     #expect(try await get(running, "/readyz").status == 200)
     await running.stop(within: .seconds(5))
     let exposed = await exitCode(

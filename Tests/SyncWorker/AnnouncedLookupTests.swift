@@ -54,13 +54,7 @@ struct AnnouncedLookupTests {
   @Test func `a page of a zone's feed waits twice for the server, and holds what it holds without announcements`()
     async throws
   {
-    var options = StoreOptions()
-    // So that all reads have one session.
-    options.readerThreadCount = 1
-    let store = try await openedOnPostgreSQL(
-      AssetFolder(directory: "/nonexistent"), keys: KeyRing(), options: options)
-    let world = RecordPlaneWorld(store)
-    try await world.makeZone()
+    let (store, world) = try await withOneSession()
     for number in 0..<11 { try await make((0..<50).map { String(number * 50 + $0) }, in: world) }
     var (token, names, counts): (String?, [String], [Int]) = (nil, [], [])
     var isMore = true
@@ -79,12 +73,7 @@ struct AnnouncedLookupTests {
   }
 
   @Test func `nothing is read ahead for a stranger: a zone that is not theirs costs what no zone costs`() async throws {
-    var options = StoreOptions()
-    options.readerThreadCount = 1
-    let store = try await openedOnPostgreSQL(
-      AssetFolder(directory: "/nonexistent"), keys: KeyRing(), options: options)
-    let world = RecordPlaneWorld(store)
-    try await world.makeZone()
+    let (store, world) = try await withOneSession()
     try await make(["first"], in: world)
     // The session knows the zone.
     #expect(try await world.changes(since: nil)["records"]?.count == 1)
@@ -100,6 +89,17 @@ struct AnnouncedLookupTests {
     // Database and zone are looked up one after the other.
     #expect(counts[0] == counts[1] && counts[0] >= 2, "\(counts)")
     await store.close()
+  }
+
+  /// A zone in a store whose reads have one session.
+  private func withOneSession() async throws -> (any ShardStore, RecordPlaneWorld) {
+    var options = StoreOptions()
+    options.readerThreadCount = 1
+    let store = try await openedOnPostgreSQL(
+      AssetFolder(directory: "/nonexistent"), keys: KeyRing(), options: options)
+    let world = RecordPlaneWorld(store)
+    try await world.makeZone()
+    return (store, world)
   }
 
   private func make(_ names: [String], in world: RecordPlaneWorld) async throws {

@@ -125,7 +125,7 @@ extension StoreCall {
         tokens[index]?.positions.first?.sequence ?? progress?.position(at: timestamp, storeSetUpAt: mirror.createdAt)
         ?? mirror.importedSequence
       // What is sent again is older than every edit.
-      let time = transactions[index].author == ReservedName.reuploadAuthor ? 0 : timestamp
+      let time = transactions[index].isSentAgain ? 0 : timestamp
       transactions[index].edit = EditTime.edit(time, savedAt: now, base: base)
     }
   }

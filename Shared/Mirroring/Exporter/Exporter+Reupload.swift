@@ -1,9 +1,14 @@
 // Objects that a store sends again, because their zone ended or another account had them: they give a zone what it
 // lacks, since somebody else may have sent them before, and edited or deleted them since.
 
-import History
+public import History
 import ObjectModel
 import Records
+
+extension HistoryTransaction {
+  /// True if a store sends again what it had before (P8).
+  public var isSentAgain: Bool { author == ReservedName.reuploadAuthor }
+}
 
 extension Exporter {
   /// True if an object is sent again that another writer has written to the zone or deleted there.
@@ -26,15 +31,18 @@ extension Exporter {
     }
     try Self.check(present, is: entity, change, model)
     var (sent, completed) = (present, present)
+    var told: [Record]?
     try serializer.write(change.attributes, of: entity, into: &sent)
     for named in change.attributes {
       guard let attribute = entity.attribute(named: named.name), attribute.isMirrored else { continue }
       let content = FieldContent(of: attribute, in: present)
       if content == FieldContent(of: attribute, in: sent) { continue }
       entry.isToldAgain = true
-      let isUntold =
-        try content.value == nil && !wasTold(change.objectID) { FieldContent(of: attribute, in: $0).value != nil }
-      if isUntold { try serializer.write([named], of: entity, into: &completed) }
+      guard content.value == nil else { continue }
+      let states = try told ?? self.told(of: change.objectID)
+      told = states
+      if states.contains(where: { FieldContent(of: attribute, in: $0).value != nil }) { continue }
+      try serializer.write([named], of: entity, into: &completed)
     }
     entry.record = completed
     overlay.set(entry, named: change.objectID)
@@ -49,7 +57,7 @@ extension Exporter {
     if try isOthers(owner) {
       let present = try overlay.entry(owner).record?.fields.string(field)
       if present == target { return true }
-      if try present != nil || wasTold(owner, { $0.fields.string(field) != nil }) { return false }
+      if try present != nil || told(of: owner).contains(where: { $0.fields.string(field) != nil }) { return false }
       // Its device has imported the object without it.
       try overlay.with(owner) { entry in entry.isToldAgain = true }
     }
@@ -60,8 +68,8 @@ extension Exporter {
     return partners.allSatisfy { $0 == owner } && others.allSatisfy { $0 == target } && partner ?? owner == owner
   }
 
-  private func wasTold(_ objectID: String, _ isTold: (Record) -> Bool) throws -> Bool {
-    let history = try overlay.source.history(of: objectID, since: 0)
-    return history.states.contains { !$0.isDeleted && isTold($0.record) }
+  /// The states in which the zone has told of the object.
+  private func told(of objectID: String) throws -> [Record] {
+    try overlay.source.history(of: objectID, since: 0).states.filter { !$0.isDeleted }.map(\.record)
   }
 }

@@ -120,7 +120,7 @@ public struct Exporter {
       }
     case .export:
       judge?.edit = transaction.edit
-      isSentAgain = transaction.author == ReservedName.reuploadAuthor
+      isSentAgain = transaction.isSentAgain
       try applyChanges(try redirected(transaction).changes)
       try tellOfStandIns()
     }
@@ -208,7 +208,7 @@ public struct Exporter {
       try apply(HistoryTransaction(transactionID: "", timestamp: 0, author: transaction.author, changes: deleted))
     case .export:
       judge?.edit = transaction.edit
-      isSentAgain = transaction.author == ReservedName.reuploadAuthor
+      isSentAgain = transaction.isSentAgain
       let transaction = try redirected(transaction, only: Set(slice.map(\.change)))
       var lastDeletion: [String: Int] = [:]
       for (index, change) in transaction.changes.enumerated() {

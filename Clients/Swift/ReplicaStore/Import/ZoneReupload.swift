@@ -102,13 +102,10 @@ struct ZoneReupload {
   }
 
   private mutating func note(_ id: AnyObjectID, _ column: Column) {
-    guard errors.count < Self.errorLimit else { return }
-    let reason = "the content of \(id.entityName).\(column.name) went with its zone"
-    let error = ServerError(status: 0, serverErrorCode: "", reason: reason, ckErrorCode: Self.assetNotAvailable)
-    errors.append(MirrorEvent.ObjectError(object: id, error: error))
+    if errors.count < Self.errorLimit {
+      errors.append(MirrorEvent.ObjectError(id, withoutContentOf: column, "went with its zone"))
+    }
   }
-
-  private static let assetNotAvailable = 35
 
   // MARK: Transactions
 

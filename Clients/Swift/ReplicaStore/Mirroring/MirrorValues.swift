@@ -183,6 +183,17 @@ package struct MirrorEvent: Sendable, Equatable, Codable {
     package let error: ServerError
 
     package init(object: AnyObjectID?, error: ServerError) { (self.object, self.error) = (object, error) }
+
+    /// An attribute is sent again without its content.
+    /// - Parameter reason: the end of the sentence about the content.
+    init(_ object: AnyObjectID, withoutContentOf column: Column, _ reason: String) {
+      let sentence = "the content of \(object.entityName).\(column.name) \(reason)"
+      self.init(
+        object: object,
+        error: ServerError(status: 0, serverErrorCode: "", reason: sentence, ckErrorCode: Self.assetNotAvailable))
+    }
+
+    private static let assetNotAvailable = 35
   }
 
   package init(

@@ -70,13 +70,10 @@ private struct Reupload {
   }
 
   private mutating func note(_ id: AnyObjectID, _ column: Column) {
-    guard errors.count < Self.errorLimit else { return }
-    let reason = "the content of \(id.entityName).\(column.name) was not on this device"
-    let error = ServerError(status: 0, serverErrorCode: "", reason: reason, ckErrorCode: Self.assetNotAvailable)
-    errors.append(MirrorEvent.ObjectError(object: id, error: error))
+    if errors.count < Self.errorLimit {
+      errors.append(MirrorEvent.ObjectError(id, withoutContentOf: column, "was not on this device"))
+    }
   }
-
-  private static let assetNotAvailable = 35
 
   /// What was not here is not at the new user's either. Objects that they have keep their own one-to-one partners.
   private func canLead(to name: String, _ relationship: RelationshipPlan) throws -> Bool {
