@@ -35,6 +35,7 @@ struct Measurement: Sendable {
 
 /// The end of a run.
 struct RunLength: Sendable {
+  /// A run without any answer in this time goes on to its first one, at most `firstAnswerLimit` longer.
   var seconds: Double
   /// Answers of each loop, errors included; with this limit there is no warm-up.
   var answerLimit: Int?
@@ -69,6 +70,8 @@ struct ClosedLoop: ~Copyable {
   private static let warmUp: UInt64 = 500_000_000
   /// A run with nothing but errors ends early.
   private static let errorLimit = 2000
+  /// Time after the planned end in which a busy machine may give its first answer. Unit: nanoseconds.
+  private static let firstAnswerLimit: UInt64 = 30_000_000_000
 
   /// - Parameter spacing: the least time between two requests of one client. Unit: nanoseconds.
   init(_ target: Target, _ makers: [RequestMaker], _ length: RunLength, spacing: UInt64 = 0) {
@@ -82,24 +85,27 @@ struct ClosedLoop: ~Copyable {
   mutating func run() -> Measurement {
     let start = Connections.now()
     let measureFrom = length.answerLimit == nil ? start + min(Self.warmUp, UInt64(length.seconds * 0.25e9)) : start
-    let end = measureFrom + UInt64(length.seconds * 1e9)
+    let planned = measureFrom + UInt64(length.seconds * 1e9)
+    var end = planned
     let answerLimit = length.answerLimit ?? .max
     for index in makers.indices {
       // Staggered, so that the clients don't all send at once.
       due[index] = start + spacing * UInt64(index) / UInt64(makers.count)
       resting.append(index)
     }
-    while Connections.now() < end, measurement.latencies.count + measurement.errorCount < answerLimit {
+    while isGoingOn(planned: planned), measurement.latencies.count + measurement.errorCount < answerLimit {
       if measurement.errorCount > Self.errorLimit, measurement.latencies.isEmpty { break }
       sendWhatIsDue()
-      for (index, event) in connections.events(until: resting.reduce(end) { min($0, due[$1]) }) {
+      let latest = Connections.now() < planned ? planned : planned + Self.firstAnswerLimit
+      for (index, event) in connections.events(until: resting.reduce(latest) { min($0, due[$1]) }) {
         switch event {
         case .answered(isSuccess: true):
           let now = Connections.now()
           if now < measureFrom {
             measurement.warmUpCount += 1
-          } else if now < end {
+          } else if now < planned || measurement.latencies.isEmpty {
             measurement.add(since: since(index), until: now)
+            end = max(end, now)
           }
         case .answered: measurement.note(connections.reader(of: index).beginning)
         case .received: break
@@ -114,6 +120,13 @@ struct ClosedLoop: ~Copyable {
     let stopped = min(Connections.now(), end)
     measurement.seconds = stopped > measureFrom ? Double(stopped - measureFrom) / 1e9 : 0
     return measurement
+  }
+
+  /// False after the planned end, unless nothing has come until then: the first answer or error ends such a run.
+  private func isGoingOn(planned: UInt64) -> Bool {
+    let now = Connections.now()
+    return now < planned
+      || measurement.latencies.isEmpty && measurement.errorCount == 0 && now < planned + Self.firstAnswerLimit
   }
 
   /// The time at which an answered request was due, or sent.

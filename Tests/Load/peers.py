@@ -81,7 +81,7 @@ class System:
     def measure(self, workload, seconds):
         before = self.processes.look() if self.processes else None
         rate, p50, count = self.run(workload, seconds)
-        # Not one answer in the run's time.
+        # Not one answer, not even after the run's time.
         if not rate:
             return None
         figures = {"recordsPerSecond": rate, "p50ms": p50}

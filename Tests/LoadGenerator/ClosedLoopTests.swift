@@ -100,25 +100,40 @@ struct ClosedLoopTests {
     func refusal(status: Int, reason: String) -> HTTPResponse { HTTPResponse(status: status) }
   }
 
-  private func run(_ handler: some HTTPHandler, clients: Int, rate: Int) async throws -> Measurement {
+  private func run(
+    _ handler: some HTTPHandler, clients: Int, length: RunLength = RunLength(seconds: 60, answerLimit: 40), _ pace: Pace
+  ) async throws -> Measurement {
     let server = try HTTPServer(handler: handler)
     let target = try #require(Target(url: "http://127.0.0.1:\(server.port)"))
     let makers = (0..<clients).map {
       RequestMaker(.w1a, count: 1, target: "/x?y=\($0)", host: target.host, bearer: "t", zoneName: "Z\($0)")
     }
-    return await runClosedLoops(
-      target, makers, threadCount: 1, length: RunLength(seconds: 60, answerLimit: 40), pace: .rate(rate))
+    return await runClosedLoops(target, makers, threadCount: 1, length: length, pace: pace)
+  }
+
+  @Test func `a run in whose time nothing is answered goes on to the first answer, and ends with it`() async throws {
+    let slow = SlowStart()
+    let measurement = try await run(slow, clients: 1, length: RunLength(seconds: 0.01), .closed)
+    #expect(measurement.latencies.count == 1 && measurement.errorCount == 0)
+    #expect(measurement.seconds >= 0.01 && slow.requestCount.load(ordering: .relaxed) <= 2)
+    #expect(try #require(measurement.latencies.first) >= 199_000)
+  }
+
+  @Test func `a run with an error in its time does not wait for an answer`() async throws {
+    let measurement = try await run(
+      Stub(HTTPResponse(status: 503)), clients: 1, length: RunLength(seconds: 0.2), .closed)
+    #expect(measurement.latencies.isEmpty && measurement.errorCount > 0 && measurement.seconds < 30)
   }
 
   @Test func `at a rate no request is sent before its time`() async throws {
     let measurement = try await run(
-      Stub(HTTPResponse(status: 200, body: .bytes(Array(#"{"records":[]}"#.utf8)))), clients: 4, rate: 400)
+      Stub(HTTPResponse(status: 200, body: .bytes(Array(#"{"records":[]}"#.utf8)))), clients: 4, .rate(400))
     // The last of forty requests is due 97.5 ms after the first.
     #expect(measurement.seconds >= 0.0975 && measurement.latencies.count >= 40 && measurement.errorCount == 0)
   }
 
   @Test func `at a rate a request that is held up by the one before has waited since it was due`() async throws {
-    let measurement = try await run(SlowStart(), clients: 1, rate: 100)
+    let measurement = try await run(SlowStart(), clients: 1, .rate(100))
     // Due 10, 20, 30 ms after the first, which is answered after 200 ms.
     for (place, latency) in measurement.latencies.prefix(4).enumerated() {
       #expect(latency >= 199_000 - 10_000 * UInt32(place))
