@@ -1,6 +1,7 @@
 """Measures the same workloads with shards in files and in PostgreSQL, in turn, and prints the ratios of that run.
 
-Makes a PostgreSQL cluster of its own from Debian's package in FOLDER; with --standby also a second one, for which every commit waits.
+Makes a PostgreSQL cluster of its own from Debian's package in FOLDER; with --standby also a second one, for which every commit waits;
+with --round-trip behind a wire that delays every packet, as on another machine.
 """
 
 import argparse
@@ -8,12 +9,15 @@ import contextlib
 import json
 import os
 import pwd
+import socket
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
 from peers import start, tell, told, until  # noqa: E402
 
 ENGINES = ["SQLite", "PostgreSQL"]
@@ -25,11 +29,45 @@ class Failure(SystemExit):
         super().__init__(f"engines.py: {text}")
 
 
-class Cluster:
-    """A private cluster, and a synchronous standby if need be; reached by sockets in the folder."""
+class Network:
+    """A host for the database, and a wire to it that delays packets. The switch of the tests with network faults makes both."""
 
-    def __init__(self, folder, stack, has_standby):
-        self.folder, self.stack = folder, stack
+    def __init__(self, folder, stack, microseconds):
+        program = f"{folder}/network"
+        os.makedirs(folder)
+        subprocess.run(["cc", "-O2", "-o", program, str(HERE.parent / "Processes/network.c")], check=True)
+        # The tests' networks have other numbers.
+        command = ["setpriv", "--pdeathsig", "TERM", program, "1", "198.19.250", "here", "database"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        stack.callback(self.end)
+        hosts = {words[0]: words[1:] for words in (self.process.stdout.readline().split() for _ in range(2)) if len(words) == 3}
+        if "database" not in hosts:
+            raise Failure("no network: --round-trip takes root and /dev/net/tun")
+        self.address, self.space = hosts["database"]
+        self.process.stdin.write(f"link here database {microseconds / 2000} 0 0\n")
+        self.process.stdin.flush()
+        if self.process.stdout.readline() != "ok\n":
+            raise Failure("the network takes no delay")
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+    def round_trip(self):
+        """Microseconds, of the packets that open a connection."""
+        times = []
+        for _ in range(200):
+            start = time.perf_counter()
+            socket.create_connection((self.address, 5432), timeout=10).close()
+            times.append((time.perf_counter() - start) * 1e6)
+        return statistics.median(times)
+
+
+class Cluster:
+    """A private cluster, and a synchronous standby if need be; reached by sockets in the folder, or over a network."""
+
+    def __init__(self, folder, stack, has_standby, network=None):
+        self.folder, self.stack, self.network = folder, stack, network
         versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
         if not versions:
             raise Failure("PostgreSQL is not installed: deploy/install postgres")
@@ -44,6 +82,9 @@ class Cluster:
             for place in list(Path(folder).parents)[:2]:
                 os.chmod(place, 0o711)
         self.call("initdb", "--auth=trust", "--username=aquifer", "--encoding=UTF8", "--locale=C", "--pgdata", f"{folder}/data")
+        if network:
+            with open(f"{folder}/data/pg_hba.conf", "a") as file:
+                file.write("host all all samenet trust\n")
         self.serve("data", "primary")
         if has_standby:
             self.call("pg_basebackup", "--host", folder, "--username", "aquifer", "--pgdata", f"{folder}/standby", "--write-recovery-conf")
@@ -56,8 +97,10 @@ class Cluster:
         place = self.folder if socket == "primary" else f"{self.folder}/{socket}"
         if socket != "primary":
             subprocess.run([*self.account, "mkdir", place], check=True)
-        options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={place}", "-c", "shared_buffers=128MB"]
-        start([*self.account, str(self.bin / "postgres"), "-D", f"{self.folder}/{data}", *options], self.stack)
+        host = self.network.address if self.network and socket == "primary" else ""
+        options = ["-c", f"listen_addresses={host}", "-c", f"unix_socket_directories={place}", "-c", "shared_buffers=128MB"]
+        space = ["nsenter", f"--net={self.network.space}"] if self.network else []
+        start([*space, *self.account, str(self.bin / "postgres"), "-D", f"{self.folder}/{data}", *options], self.stack)
         ready = [str(self.bin / "pg_isready"), "--quiet", "--host", place, "--username", "aquifer"]
         until(lambda: subprocess.run(ready).returncode == 0, "PostgreSQL answers")
 
@@ -76,7 +119,8 @@ class Cluster:
 
     @property
     def address(self):
-        return f"host={self.folder} user=aquifer dbname=postgres"
+        host = self.network.address if self.network else self.folder
+        return f"host={host} user=aquifer dbname=postgres"
 
 
 class Installation:
@@ -106,8 +150,10 @@ class Installation:
 
 
 def measured(options, stack):
-    """PostgreSQL's version, and all figures: engine, then workload, then part, then name; medians of the runs."""
-    cluster = Cluster(f"{options.folder}/cluster", stack, options.standby)
+    """PostgreSQL's version, the round trip to it, and all figures: engine, then workload, then part, then name; medians of the runs."""
+    network = Network(f"{options.folder}/network", stack, options.round_trip) if options.round_trip else None
+    cluster = Cluster(f"{options.folder}/cluster", stack, options.standby, network)
+    round_trip = network and network.round_trip()
     records = ["--records", cluster.address] + ([] if options.standby else ["--allow-asynchronous"])
     installations = {
         "SQLite": Installation(options.binaries, f"{options.folder}/files", stack),
@@ -120,7 +166,7 @@ def measured(options, stack):
             # In turn, so that a busy moment falls on both.
             for engine in ENGINES if run % 2 == 0 else reversed(ENGINES):
                 found[engine][workload].append(installations[engine].measure(workload, options.seconds))
-    return cluster.version, {
+    return cluster.version, round_trip, {
         engine: {workload: median(runs) for workload, runs in workloads.items()} for engine, workloads in found.items()
     }  # fmt: skip
 
@@ -131,15 +177,25 @@ def median(runs):
     }  # fmt: skip
 
 
-def judged(figures, floors):
-    """Each line of the floors with both figures, what counts of them, and whether that is enough."""
-    lines = []
+def judged(figures, floors, round_trip):
+    """Each line of the floors with both figures, what counts of them, and whether that is enough.
+
+    A line with a `roundTrip` has the floor of runs with that one, in which the other lines have none.
+    """
+    chosen = {}
     for line in floors:
+        if line.get("roundTrip", round_trip) == round_trip:
+            floor = line["floor"] if line.get("roundTrip") == round_trip else None
+            chosen[tuple(line[key] for key in ("workload", "part", "figure", "counts"))] = line | {"floor": floor}
+    lines = []
+    for line in chosen.values():
         pair = [figures[engine].get(line["workload"], {}).get(line["part"], {}).get(line["figure"]) for engine in ENGINES]
         if None in pair:
             continue
-        value = {"ratio": pair[1] / pair[0] if pair[0] else 0, "difference": pair[1] - pair[0], "own": pair[1]}[line["counts"]]
-        is_enough = value >= line["floor"] if line["counts"] == "ratio" else value <= line["floor"]
+        values = {"ratio": pair[1] / pair[0] if pair[0] else 0, "difference": pair[1] - pair[0], "own": pair[1], "own rate": pair[1]}
+        value = values[line["counts"]]
+        is_more_better = line["counts"] in ("ratio", "own rate")
+        is_enough = line["floor"] is None or (value >= line["floor"] if is_more_better else value <= line["floor"])
         lines.append(line | {"sqlite": pair[0], "postgresql": pair[1], "value": value, "isEnough": is_enough})
     return lines
 
@@ -147,14 +203,15 @@ def judged(figures, floors):
 def table(report):
     rows = [["", "SQLite", "PostgreSQL", "what counts", "", "floor", ""], ["---", "--:", "--:", "---", "--:", "--:", "---"]]
     for line in report["lines"]:
-        digits = 0 if line["counts"] == "ratio" else 2
+        digits = 0 if line["figure"] == "recordsPerSecond" else 2
         name = " ".join(filter(None, [line["workload"], line["part"], line["figure"]]))
         rows.append([
             name, *[f"{line[key]:,.{digits}f}".replace(",", " ") for key in ("sqlite", "postgresql")], line["counts"],
-            f"{line['value']:.2f}", f"{line['floor']}", "" if line["isEnough"] else "below its floor",
+            f"{line['value']:.2f}", "" if line["floor"] is None else f"{line['floor']}", "" if line["isEnough"] else "below its floor",
         ])  # fmt: skip
     standby = "with a synchronous standby" if report["standby"] else "without a standby"
-    note = f"{report['cores']} cores, load {report['load']} before; PostgreSQL {report['version']} {standby} on the same machine; {report['command']}."
+    place = f"behind a wire of {report['roundTrip']:.0f} µs a round trip" if report["roundTrip"] else "on the same machine"
+    note = f"{report['cores']} cores, load {report['load']} before; PostgreSQL {report['version']} {standby} {place}; {report['command']}."
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + f"\n\n{note}\n"
 
 
@@ -162,21 +219,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", help="where the cluster and the installations are made")
     parser.add_argument("--binaries", required=True, help="the folder of the release")
-    parser.add_argument("--floors", required=True, help="a list of lines: workload, part, figure, counts (ratio, difference, own), floor")
+    parser.add_argument("--floors", required=True, help="a list of lines: workload, part, figure, counts (ratio, difference, own, own rate), floor, roundTrip")
     parser.add_argument("--workloads", type=lambda text: text.split(","), default=WORKLOADS)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--standby", action="store_true")
+    parser.add_argument("--round-trip", type=int, metavar="MICROSECONDS", help="takes root and /dev/net/tun")
     parser.add_argument("--command", default="deploy/bench --engine both")
     parser.add_argument("--json")
     parser.add_argument("--markdown")
     options = parser.parse_args()
     load = round(os.getloadavg()[0], 1)
     with contextlib.ExitStack() as stack:
-        version, figures = measured(options, stack)
+        version, round_trip, figures = measured(options, stack)
     report = {
         "command": options.command, "cores": os.cpu_count(), "load": load, "standby": options.standby, "version": version,
-        "figures": figures, "lines": judged(figures, json.loads(Path(options.floors).read_text())),
+        "roundTrip": round_trip, "figures": figures,
+        "lines": judged(figures, json.loads(Path(options.floors).read_text()), options.round_trip),
     }  # fmt: skip
     tell(options, report, table(report))
     sys.exit(0 if all(line["isEnough"] for line in report["lines"]) else 1)

@@ -162,6 +162,30 @@ import Testing
     #expect(output.contains("below its floor") && output.contains("with a synchronous standby"))
   }
 
+  @Test(.timeLimit(.minutes(1)), .enabled(if: FaultyNetwork.isPossible, "takes root and /dev/net/tun"))
+  func `a database behind a wire is measured, and the floors of that round trip count alone`() throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "aquifer-bench-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let (floors, json) = (folder.appending(path: "floors.json"), folder.appending(path: "report.json"))
+    let line = #""workload":"w1a:2","part":"","figure":"recordsPerSecond","floor""#
+    let lines = [
+      #"{\#(line):1e9,"counts":"ratio"}"#, #"{\#(line):1e9,"counts":"own rate","roundTrip":9}"#,
+      #"{\#(line):0.001,"counts":"own rate","roundTrip":2000}"#,
+    ]
+    try Data("[\(lines.joined(separator: ","))]".utf8).write(to: floors)
+    let (status, output) = try bench([
+      "--engine", "both", "--round-trip", "2000", "--seconds", "0.5", "--runs", "1", "--workload", "w1a:2",
+      "--floors", floors.path, "--json", json.path,
+    ])
+    #expect(status == 0, "\(output)")
+    let report = try Value(json: Array(Data(contentsOf: json)))
+    #expect(report["lines"].elements.map { $0["floor"].double } == [nil, 0.001], "\(output)")
+    // No packet is earlier than the wire lets it be.
+    #expect(report["roundTrip"].double ?? 0 >= 2000)
+    #expect(report["figures"]["PostgreSQL"]["w1a:2"][""]["p50ms"].double ?? 0 >= 2, "\(output)")
+  }
+
   @Test(.timeLimit(.minutes(1))) func `an installation that runs is measured where it is, and goes on`() async throws {
     try await Installation.run { installation in
       let ready = installation.ready
