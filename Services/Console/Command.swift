@@ -83,7 +83,7 @@ struct Command: Sendable {
     case runJob(AdminCall.Kind)
     case restoreBackup
     case copyAssets
-    case migrate
+    case migrate, renew
     case addEncryptionKey
     case addBusKey, showBusKey
     case health

@@ -67,6 +67,7 @@ public struct Console: Sendable {
     case .restoreBackup: return restoreBackup(invocation)
     case .copyAssets: return try await copyAssets(invocation)
     case .migrate: return try await migrate(invocation)
+    case .renew: return try renew(invocation)
     case .addEncryptionKey: return addEncryptionKey(invocation)
     case .addBusKey: return try addBusKey(invocation)
     case .showBusKey: return showBusKey(invocation)

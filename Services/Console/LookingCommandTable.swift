@@ -140,6 +140,21 @@ extension Command {
         "aquifer migrate --from 'postgresql://aquifer@db1/aquifer' --to ./data --dry-run",
       ], action: .migrate),
     Command(
+      "renew", [],
+      [
+        .required("records", "ADDRESS", "the database, as workers know it by --records"),
+        .flag("allow-asynchronous", "accept a database whose commits wait for no synchronous standby"),
+      ], summary: "Prepare a database that its own tools have restored",
+      discussion:
+        """
+        Needs no server; no worker may use the database meanwhile. Give it after `pg_basebackup`, pgBackRest or \
+        another tool has brought the database back to an earlier state, and before a worker starts. Devices have seen \
+        changes that the database lacks: from then on it refuses their tokens, so that they start again and miss \
+        nothing. \
+        `aquifer restore` does the same by itself.
+        """,
+      examples: ["aquifer renew --records 'postgresql://aquifer@db1,db2/aquifer'"], action: .renew),
+    Command(
       "scrub", [],
       [
         .flag("assets", "also read the contents of all files"),

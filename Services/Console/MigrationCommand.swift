@@ -1,4 +1,4 @@
-// `aquifer migrate`, which moves shards between files and PostgreSQL directly, without a server.
+// `aquifer migrate` and `aquifer renew`, which work on the shards of stopped workers directly, without a server.
 
 import Crypto
 import RecordStore
@@ -39,6 +39,25 @@ extension Console {
       terminal.problem("aquifer: \(reason). A shard that has not moved is where it was")
     } catch {
       terminal.problem("aquifer: \(error)")
+    }
+    return ExitCode.refused
+  }
+
+  func renew(_ invocation: Invocation) throws(UsageError) -> Int32 {
+    guard case .database(let database) = shardPlace("records", KeyRing(), invocation) else {
+      throw UsageError(
+        "--records is no address of PostgreSQL. `aquifer restore` renews the shards that it puts into a folder",
+        path: invocation.command.path)
+    }
+    do {
+      tellJob(invocation, [("shards", Int64(try database.renewRestored()))], problemCount: 0)
+      return ExitCode.done
+    } catch StoreError.io(let reason), StoreError.unreachable(let reason), StoreError.corrupt(let reason),
+      StoreError.foreign(let reason)
+    {
+      terminal.problem("aquifer: \(reason). Give the command again before a worker starts")
+    } catch {
+      terminal.problem("aquifer: \(error). Give the command again before a worker starts")
     }
     return ExitCode.refused
   }

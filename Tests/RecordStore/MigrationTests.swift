@@ -220,6 +220,28 @@ struct MigrationTests {
     }
   }
 
+  @Test func `shards move from one database to another, by the command and while they serve`() async throws {
+    let (first, second, third) = (try Places(), try Places(), try Places())
+    let place = try await first.save("first", inDatabase: true)
+    let migration = StoreMigration(from: .database(first.database), to: .database(second.database))
+    #expect(try await migration.run().moved == 1)
+    #expect(try await migration.run() == StoreMigration.Tally(present: 1))
+    await #expect(throws: StoreError.self) { try await first.store(isInDatabase: true).open(shard: 0) }
+    #expect(try await second.names(in: place, inDatabase: true) == ["first"])
+
+    let (news, told) = AsyncStream.makeStream(of: String.self)
+    let store = try MovingRecordStore(
+      from: .database(second.database), to: .database(third.database), shardCount: 2
+    ) { told.yield($0) }
+    let shard = try await store.open(shard: 0)
+    let line = try #require(await news.first { _ in true })
+    try #require(line.hasPrefix("shard 0 has moved"), "\(line)")
+    await shard.close()
+    await (try await store.open(shard: 0, knownEpoch: shard.epoch)).close()
+    try await third.save("second", in: place, inDatabase: true)
+    #expect(try await third.names(in: place, inDatabase: true) == ["first", "second"])
+  }
+
   @Test func `a copy that lost a row is found, and the shard stays where it was`() async throws {
     let places = try Places()
     let place = try await places.save("first", inDatabase: true)

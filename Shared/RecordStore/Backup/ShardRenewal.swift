@@ -1,6 +1,7 @@
-// Marks the file of a restored shard as older than its clients expect.
+// Marks a restored shard as older than its clients expect.
 
 import Crypto
+import PostgreSQL
 import Records
 import SQLite
 
@@ -17,13 +18,15 @@ import SQLite
 ///   shards may have been copied before those arrived. Shards that have them recognize the repetition.
 struct ShardRenewal {
   let shard: Int
-  /// The beginning of the backup and the current time, in milliseconds since 1970.
-  let startedAt: Int64
+  /// The beginning of the backup and the current time, in milliseconds since 1970. The beginning is nil when nobody
+  /// knows it: the latest transaction of the shard tells it then.
+  let startedAt: Int64?
   let now: Int64
 
   /// How long before the backup a transaction may have been saved and yet be forwarded after it, in milliseconds.
   static let forwardingTime: Int64 = 86_400_000
 
+  /// Renews a shard in a file.
   func run(at path: String) throws {
     do {
       let connection = try Connection(exclusive: path, mode: .readWrite)
@@ -32,14 +35,18 @@ struct ShardRenewal {
       guard lines == ["ok"] else {
         throw StoreError.corrupt("shard \(shard) of the backup is damaged: \(lines.first ?? "")")
       }
-      try connection.transaction {
-        for table in ["database", "zone", "mirror"] { try renew(table, connection) }
-        try advance(connection)
-        try forwardAgain(connection)
-      }
+      try connection.transaction { try run(in: .sqlite(connection)) }
     } catch let error as SQLiteError {
       throw StoreError(error, shard: shard)
     }
+  }
+
+  /// Renews a shard within a transaction that the caller has begun.
+  func run(in connection: StoreConnection) throws {
+    let rows = try RenewedRows(connection)
+    for table in ["database", "zone", "mirror"] { try renew(table, rows) }
+    try advance(rows)
+    try forwardAgain(rows)
   }
 
   /// A number greater than all that may have been given out after `number` since the backup, and than those of an
@@ -47,30 +54,25 @@ struct ShardRenewal {
   /// as a JavaScript number.
   func number(beyond number: Int64) -> Int64 { max(number + 1 << 20, now << 10) }
 
-  private func renew(_ table: String, _ connection: Connection) throws {
-    let rows = try connection.statement(SQL("\(table)Incarnations", "SELECT id, incarnation FROM \(table)")).all {
+  private func renew(_ table: String, _ rows: RenewedRows) throws {
+    let keys = try rows.all("\(table)Incarnations", "SELECT id, incarnation FROM \(table)") {
       ($0.int64(0), $0.int64(1))
     }
-    let update = try connection.statement(SQL("renew \(table)", "UPDATE \(table) SET incarnation = ?2 WHERE id = ?1"))
-    for (key, old) in rows {
+    for (key, old) in keys {
       let fresh = Int64(bitPattern: SecureRandom.uint64())
-      try update.binding(key, fresh).run()
-      if table == "zone" { try moveJournal(from: old, to: fresh, connection) }
+      try rows.run("renew \(table)", "UPDATE \(table) SET incarnation = ?2 WHERE id = ?1", key, fresh)
+      if table == "zone" { try moveJournal(from: old, to: fresh, rows) }
     }
   }
 
   /// Replaces the zone's incarnation in conflicts, whose checksum covers it.
-  private func moveJournal(from old: Int64, to fresh: Int64, _ connection: Connection) throws {
-    guard try hasJournal(connection) else { return }
-    let select = try connection.statement(
-      SQL(
-        "journalOfZone",
-        """
-        SELECT id, database, zone, name, entity, kind, user, device, at, payload, sum FROM journal \
-        WHERE incarnation = ?1
-        """
-      ))
-    let entries = try select.binding(old).all { row -> (Int64, Int64)? in
+  private func moveJournal(from old: Int64, to fresh: Int64, _ rows: RenewedRows) throws {
+    guard rows.hasJournal else { return }
+    let text = """
+      SELECT id, database, zone, name, entity, kind, "user", device, at, payload, sum FROM journal \
+      WHERE incarnation = ?1
+      """
+    let entries = try rows.all("journalOfZone", text, old) { row -> (Int64, Int64)? in
       guard let name = row.recordName(3) else { return nil }
       func checksum(_ incarnation: Int64) -> Int64 {
         StoredConflict(
@@ -82,80 +84,139 @@ struct ShardRenewal {
       // A damaged entry stays damaged.
       return checksum(old) == row.int64(10) ? (row.int64(0), checksum(fresh)) : nil
     }
-    let update = try connection.statement(
-      SQL("moveConflict", "UPDATE journal SET incarnation = ?2, sum = ?3 WHERE id = ?1"))
-    for case .some((let number, let sum)) in entries { try update.binding(number, fresh, sum).run() }
-  }
-
-  /// False for files of formats before the journal.
-  private func hasJournal(_ connection: Connection) throws -> Bool {
-    try connection.statement(SQL("hasJournal", "SELECT count(*) FROM sqlite_master WHERE name = 'journal'")).first {
-      $0.int(0)
-    } == 1
-  }
-
-  private func advance(_ connection: Connection) throws {
-    // Files of formats without these columns get the gap when they are upgraded.
-    let knowsGap = try columns(of: "database", connection).contains("gapEnd")
-    let gap =
-      knowsGap ? ", gapStart = iif(gapEnd = 0, seq, gapStart), gapEnd = ?2 - iif(gapEnd = 0, 0, seq - gapEnd)" : ""
-    let update = try connection.statement(SQL("advanceDatabase", "UPDATE database SET seq = ?2\(gap) WHERE id = ?1"))
-    for (key, sequence) in try connection.statement(SQL("databaseSequences", "SELECT id, seq FROM database")).all({
-      ($0.int64(0), $0.int64(1))
-    }) {
-      try update.binding(key, number(beyond: sequence)).run()
+    for case .some((let number, let sum)) in entries {
+      try rows.run("moveConflict", "UPDATE journal SET incarnation = ?2, sum = ?3 WHERE id = ?1", number, fresh, sum)
     }
-    let epoch = try connection.statement(ShardQuery.meta).binding(MetaKey.epoch.rawValue).first { $0.int64(0) } ?? 0
-    try connection.statement(ShardQuery.setMeta).binding(MetaKey.epoch.rawValue, max(epoch + 1, now)).run()
-    let event = try connection.statement(ShardQuery.meta).binding(MetaKey.lastEvent.rawValue).first { $0.int64(0) } ?? 0
-    try connection.statement(ShardQuery.setMeta).binding(MetaKey.lastEvent.rawValue, number(beyond: event)).run()
-    try advanceNumbers(connection)
-    guard try hasJournal(connection) else { return }
-    let entry =
-      try connection.statement(SQL("lastConflict", "SELECT max(seq) FROM sqlite_sequence WHERE name = 'journal'")).first
-    { $0.int64(0) } ?? 0
-    try connection.execute("DELETE FROM sqlite_sequence WHERE name = 'journal'")
-    try connection.statement(SQL("advanceConflicts", "INSERT INTO sqlite_sequence(name, seq) VALUES ('journal', ?1)"))
-      .binding(number(beyond: entry)).run()
+  }
+
+  private func advance(_ rows: RenewedRows) throws {
+    // Files of formats without these columns get the gap when they are upgraded.
+    let gap =
+      try rows.columns(of: "database").contains("gapend")
+      ? """
+      , gapStart = CASE WHEN gapEnd = 0 THEN seq ELSE gapStart END, \
+      gapEnd = ?2 - CASE WHEN gapEnd = 0 THEN 0 ELSE seq - gapEnd END
+      """ : ""
+    let sequences = try rows.all("databaseSequences", "SELECT id, seq FROM database") { ($0.int64(0), $0.int64(1)) }
+    for (key, sequence) in sequences {
+      try rows.run(
+        "advanceDatabase", "UPDATE database SET seq = ?2\(gap) WHERE id = ?1", key, number(beyond: sequence))
+    }
+    try rows.raiseEpoch(to: now)
+    try rows.setMeta(.lastEvent, number(beyond: try rows.meta(.lastEvent)))
+    try advanceNumbers(rows)
+    if rows.hasJournal { try rows.setLastConflict(number(beyond: try rows.lastConflict())) }
   }
 
   /// Advances the numbers of each database. Files of earlier formats take them from the shard's when they are upgraded.
-  private func advanceNumbers(_ connection: Connection) throws {
-    guard try columns(of: "database", connection).contains("events") else { return }
-    let update = try connection.statement(
-      SQL("advanceNumbers", "UPDATE database SET events = ?2, conflicts = ?3 WHERE id = ?1"))
-    let rows = try connection.statement(SQL("databaseNumbers", "SELECT id, events, conflicts FROM database")).all {
+  private func advanceNumbers(_ rows: RenewedRows) throws {
+    guard try rows.columns(of: "database").contains("events") else { return }
+    let numbers = try rows.all("databaseNumbers", "SELECT id, events, conflicts FROM database") {
       ($0.int64(0), $0.int64(1), $0.int64(2))
     }
-    for (key, events, conflicts) in rows {
-      try update.binding(key, number(beyond: events), number(beyond: conflicts)).run()
+    for (key, events, conflicts) in numbers {
+      try rows.run(
+        "advanceNumbers", "UPDATE database SET events = ?2, conflicts = ?3 WHERE id = ?1", key, number(beyond: events),
+        number(beyond: conflicts))
     }
   }
 
-  private func columns(of table: String, _ connection: Connection) throws -> [String] {
-    try connection.statement(SQL("\(table)Columns", "SELECT name FROM pragma_table_info('\(table)')")).all {
-      $0.text(0)
-    }
-  }
-
-  private func forwardAgain(_ connection: Connection) throws {
-    let homes = try connection.statement(
-      SQL(
-        "homes",
-        // Other users' stores in a database are guests, whose transactions are written already.
-        "SELECT m.id FROM mirror m JOIN database d ON d.id = m.database WHERE m.scope = 'shared' AND m.user = d.owner"
-      )
-    ).all { $0.int64(0) }
+  private func forwardAgain(_ rows: RenewedRows) throws {
+    // Other users' stores in a database are guests, whose transactions are written already.
+    let text = """
+      SELECT m.id FROM mirror m JOIN database d ON d.id = m.database WHERE m.scope = 'shared' AND m."user" = d.owner
+      """
+    let homes = try rows.all("homes", text) { $0.int64(0) }
     // Also the case for files of formats before shared stores.
     if homes.isEmpty { return }
-    let first = try connection.statement(
-      SQL("firstForwarded", "SELECT min(id) FROM history WHERE mirror = ?1 AND appended >= ?2"))
-    let update = try connection.statement(
-      SQL("forwardAgain", "UPDATE mirror SET exported = ?2, slice = 0 WHERE id = ?1 AND exported > ?2"))
+    let latest = try rows.all("latestTransaction", "SELECT max(appended) FROM history") { $0.int64(0) }
+    let since = (startedAt ?? latest.first ?? 0) - Self.forwardingTime
     for key in homes {
-      guard let row = try first.binding(key, startedAt - Self.forwardingTime).first({ $0.optionalInt64(0) }) ?? nil
-      else { continue }
-      try update.binding(key, HistoryRowID.number(row) - 1).run()
+      let first = try rows.all(
+        "firstForwarded", "SELECT min(id) FROM history WHERE mirror = ?1 AND appended >= ?2", key, since
+      ) { $0.optionalInt64(0) }
+      guard let row = first.first ?? nil else { continue }
+      try rows.run(
+        "forwardAgain", "UPDATE mirror SET exported = ?2, slice = 0 WHERE id = ?1 AND exported > ?2", key,
+        HistoryRowID.number(row) - 1)
+    }
+  }
+}
+
+/// The rows of a shard that is renewed, in either engine.
+private struct RenewedRows {
+  let connection: StoreConnection
+  /// False for files of formats before the journal.
+  private(set) var hasJournal = false
+
+  init(_ connection: StoreConnection) throws {
+    self.connection = connection
+    hasJournal = try !columns(of: "journal").isEmpty
+  }
+
+  func all<Value>(
+    _ name: String, _ text: String, _ values: Int64..., transform: (StoreStatement) throws -> Value
+  ) throws -> [Value] { try statement(name, text, values).all(transform) }
+
+  func run(_ name: String, _ text: String, _ values: Int64...) throws { try statement(name, text, values).run() }
+
+  private func statement(_ name: String, _ text: String, _ values: [Int64]) throws -> StoreStatement {
+    let statement = try connection.statement(SQL(name, text))
+    for (index, value) in values.enumerated() { try statement.bind(Int32(index) + 1, value) }
+    return statement
+  }
+
+  /// In lower case; empty for a table that is not there.
+  func columns(of table: String) throws -> [String] {
+    let text =
+      switch connection.dialect {
+      case .sqlite: "SELECT name FROM pragma_table_info('\(table)')"
+      case .postgreSQL:
+        """
+        SELECT column_name::text FROM information_schema.columns \
+        WHERE table_schema = current_schema() AND table_name = '\(table)'
+        """
+      }
+    return try all("\(table)Columns", text) { $0.text(0).lowercased() }
+  }
+
+  func meta(_ key: MetaKey) throws -> Int64 {
+    let statement = try connection.statement(ShardQuery.meta, nil)
+    try statement.bind(1, key.rawValue)
+    return try statement.first { $0.int64(0) } ?? 0
+  }
+
+  func setMeta(_ key: MetaKey, _ value: Int64) throws {
+    let statement = try connection.statement(ShardQuery.setMeta, nil)
+    try statement.bind(1, key.rawValue)
+    try statement.bind(2, value)
+    try statement.run()
+  }
+
+  /// To a number above all earlier ones.
+  func raiseEpoch(to number: Int64) throws {
+    switch connection.dialect {
+    case .sqlite: try setMeta(.epoch, max(try meta(.epoch) + 1, number))
+    case .postgreSQL: try run("raiseEpoch", "UPDATE tenure SET epoch = greatest(epoch + 1, ?1)", number)
+    }
+  }
+
+  /// The last key that a conflict got; 0 when there was none.
+  func lastConflict() throws -> Int64 {
+    let text =
+      switch connection.dialect {
+      case .sqlite: "SELECT max(seq) FROM sqlite_sequence WHERE name = 'journal'"
+      case .postgreSQL: "SELECT last_value FROM journal_id_seq"
+      }
+    return try all("lastConflict", text) { $0.int64(0) }.first ?? 0
+  }
+
+  func setLastConflict(_ number: Int64) throws {
+    switch connection.dialect {
+    case .sqlite:
+      try run("forgetLastConflict", "DELETE FROM sqlite_sequence WHERE name = 'journal'")
+      try run("advanceConflicts", "INSERT INTO sqlite_sequence(name, seq) VALUES ('journal', ?1)", number)
+    case .postgreSQL: try run("advanceConflicts", "SELECT setval('journal_id_seq', ?1)", number)
     }
   }
 }

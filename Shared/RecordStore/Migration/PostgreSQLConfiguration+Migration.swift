@@ -78,6 +78,27 @@ extension PostgreSQLConfiguration: MigrationPlace {
     }
   }
 
+  /// Renews the shards of a database that its own tools have brought back to an earlier state (`ShardRenewal`). Until
+  /// then devices could miss changes. An interrupted run is given again.
+  /// - Parameter now: milliseconds since 1970; nil for the machine's clock.
+  /// - Returns: the number of the shards.
+  /// - Throws: `StoreError`; `.io` while a worker holds a shard, and nothing has changed then.
+  public func renewRestored(now: Int64? = nil) throws -> Int {
+    let shards = try shards().filter { try standing(ofShard: $0)?.move == nil }
+    if shards.isEmpty { throw StoreError.io("there are no shards in \(name)") }
+    for shard in shards {
+      try withSession(ofShard: shard) { session in
+        try hold(session, shard)
+        try session.transaction {
+          _ = try Self.standing(session)
+          try ShardRenewal(shard: shard, startedAt: nil, now: now ?? StoreSurroundings.wallClock())
+            .run(in: .postgreSQL(session))
+        }
+      }
+    }
+    return shards.count
+  }
+
   // MARK: Pieces
 
   private static let sessionName = "aquifer migrate"

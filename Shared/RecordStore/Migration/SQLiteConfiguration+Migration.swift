@@ -45,7 +45,7 @@ extension SQLiteConfiguration: MigrationPlace {
       draft.directory += "/" + Self.draftFolder
       try BackupFile.removeTree(draft.directory)
       try Folder.make(draft.directory)
-      try make(moving, in: draft, fill)
+      try draft.make(moving, fill)
       let (made, target) = (draft.path(ofShard: moving.shard), path(ofShard: moving.shard))
       // SQLite would recover a leftover log over the new file, so the logs go while no file is there.
       for path in [target, target + "-wal", target + "-journal"] { try Folder.remove(path) }
@@ -60,10 +60,10 @@ extension SQLiteConfiguration: MigrationPlace {
 
   private static let draftFolder = "arriving"
 
-  private func make(_ moving: MovingShard, in draft: SQLiteConfiguration, _ fill: (StoreConnection) throws -> Void)
-    throws
-  {
-    let connection = try ShardFile(draft, shard: moving.shard, shardCount: moving.standing.shardCount).takeOver()
+  /// Makes the file of a shard, durably, where none is. Nobody else may use the folder.
+  /// - Parameter fill: writes its rows.
+  func make(_ moving: MovingShard, _ fill: (StoreConnection) throws -> Void) throws {
+    let connection = try ShardFile(self, shard: moving.shard, shardCount: moving.standing.shardCount).takeOver()
       .connection
     defer { connection.close() }
     try connection.transaction {
@@ -73,7 +73,7 @@ extension SQLiteConfiguration: MigrationPlace {
       }
       try ShardFile.setMeta(.epoch, moving.standing.epoch, connection)
       for (key, value) in moving.counters { try ShardFile.setMeta(key, value, connection) }
-      try ShardFile.setMeta(.move, moving.standing.move ?? 0, connection)
+      if let move = moving.standing.move { try ShardFile.setMeta(.move, move, connection) }
       try connection.statement(SQL("forgetConflictKey", "DELETE FROM sqlite_sequence WHERE name = 'journal'")).run()
       try connection.statement(SQL("conflictKey", "INSERT INTO sqlite_sequence(name, seq) VALUES ('journal', ?1)"))
         .binding(moving.lastConflict).run()

@@ -1,6 +1,8 @@
 // The places between which shards move, and what a move needs of each.
 
 import Assets
+import PostgreSQL
+import SQLite
 
 /// A place that keeps shards: an engine with its configuration.
 public enum ShardPlace: Sendable {
@@ -42,8 +44,28 @@ struct MovingShard: Sendable {
   let counters: [(key: MetaKey, value: Int64)]
   /// The last key of a conflict. Keys are never used again.
   let lastConflict: Int64
+}
 
-  static let counterKeys: [MetaKey] = [.lastKey, .lastEvent, .bindsReferences]
+extension MovingShard {
+  private static let counterKeys: [MetaKey] = [.lastKey, .lastEvent, .bindsReferences]
+
+  /// Reads what comes besides the rows, and lets the source's transaction idle while the target is written and read.
+  init(from source: ShardSession, standing: ShardStanding) throws {
+    if case .postgreSQL(let session) = source.connection {
+      try session.queue(Command("migrate.patience", "SET LOCAL idle_in_transaction_session_timeout = '2h'"))
+    }
+    shard = source.shard
+    self.standing = standing
+    counters = try Self.counterKeys.map { key in
+      let statement = try source.statement(ShardQuery.meta)
+      try statement.bind(1, key.rawValue)
+      return (key, try statement.first { $0.int64(0) } ?? 0)
+    }
+    let text =
+      source.connection.dialect == .sqlite
+      ? "SELECT seq FROM sqlite_sequence WHERE name = 'journal'" : "SELECT last_value FROM journal_id_seq"
+    lastConflict = try source.statement(SQL("migrate.lastConflict", text)).first { $0.int64(0) } ?? 0
+  }
 }
 
 /// An engine's side of a move. Its calls block.
@@ -71,7 +93,7 @@ protocol MigrationPlace: Sendable {
 
 extension StoreError {
   static func held(shard: Int, by holder: String) -> StoreError {
-    .io("shard \(shard) is held by \(holder): stop the workers before their shards move")
+    .io("shard \(shard) is held by \(holder): stop the workers first")
   }
 
   static func moved(shard: Int, from place: String) -> StoreError {

@@ -160,14 +160,7 @@ public struct StoreMigration: Sendable {
     throws -> Int
   {
     let connection = transaction.session.connection
-    if case .postgreSQL(let session) = connection {
-      // It idles while the target writes and is read.
-      try session.queue(Command("migrate.patience", "SET LOCAL idle_in_transaction_session_timeout = '2h'"))
-    }
-    let moving = MovingShard(
-      shard: transaction.shard, standing: arriving,
-      counters: try MovingShard.counterKeys.map { ($0, try transaction.meta($0)) },
-      lastConflict: try transaction.lastConflict())
+    let moving = try MovingShard(from: transaction.session, standing: arriving)
     let copy = RowCopy(shard: transaction.shard, tables: try StoredTable.all()) { [report] count in
       if isOver() { throw CancellationError() }
       report(.rows(count))
@@ -195,13 +188,5 @@ extension SQLiteTransaction {
     case .sqlite: try setMeta(.epoch, try meta(.epoch) + 1)
     case .postgreSQL(let session): _ = try session.rows(TenureQuery.raise.command)
     }
-  }
-
-  /// The last key that a conflict got.
-  fileprivate func lastConflict() throws -> Int64 {
-    let text =
-      session.connection.dialect == .sqlite
-      ? "SELECT seq FROM sqlite_sequence WHERE name = 'journal'" : "SELECT last_value FROM journal_id_seq"
-    return try session.statement(SQL("migrate.lastConflict", text)).first { $0.int64(0) } ?? 0
   }
 }

@@ -22,17 +22,20 @@ extension SQLiteShardStore {
     try await enqueue { _ in }.value
     try await readWhole { snapshot, _ in
       _ = try snapshot.counts()
-      guard case .sqlite(let connection) = snapshot.session.connection else {
-        throw StoreError.io("shard \(snapshot.shard) is kept by PostgreSQL: its own tools make the backup")
-      }
-      for ending in ["", "-journal", "-wal"] { try Folder.remove(path + ending) }
       do {
-        guard try connection.copy(to: path, mustStop: { connection.watch.isOver }) else {
-          throw StoreError.tooSlow(shard: snapshot.shard)
+        for ending in ["", "-journal", "-wal"] { try Folder.remove(path + ending) }
+        switch snapshot.session.connection {
+        case .sqlite(let connection):
+          guard try connection.copy(to: path, mustStop: { connection.watch.isOver }) else {
+            throw StoreError.tooSlow(shard: snapshot.shard)
+          }
+        case .postgreSQL: try WrittenShard(snapshot: snapshot, folder: folder + "/shards").write()
         }
       } catch let error as SQLiteError {
         // Mostly an error of the backup's disk, which must not take the shard out of service.
         throw StoreError.io("shard \(snapshot.shard) can't be copied to \(path): \(error)")
+      } catch let error as AssetError {
+        throw StoreError(error)
       }
     }
     let cancellation = ReadCancellation()
