@@ -146,8 +146,8 @@ let services: [Target] = [
   service(
     "ShareService",
     [
-      "ServiceKit", "ServiceBus", "SQLite", "Assets", "RecordStore", "ObjectModel", "XCDataModel", "WebServices",
-      "Mail", "MessagePack", "Records", "XML", "JSON", "Crypto", "CLinux",
+      "ServiceKit", "ServiceBus", "SQLite", "PostgreSQL", "Assets", "RecordStore", "ObjectModel", "XCDataModel",
+      "WebServices", "Mail", "MessagePack", "Records", "XML", "JSON", "Crypto", "CLinux",
     ]),
   service(
     "Console",
@@ -285,8 +285,8 @@ let testTargets: [Target] = [
   tests(
     "ShareService",
     [
-      "InMemoryServiceBus", "ShareService", "SigningKeys", "FaultyDisk", "CSQLite", "SQLite", "RecordStore", "Mail",
-      "WebServices",
+      "InMemoryServiceBus", "CuttingProxy", "PrivateCluster", "ShareService", "SigningKeys", "FaultyDisk", "CSQLite",
+      "SQLite", "PostgreSQL", "RecordStore", "Mail", "WebServices",
       "ServiceKit", "ServiceBus", "ObjectModel", "Records",
       "JSON", "Crypto",
     ]),

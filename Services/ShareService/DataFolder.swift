@@ -27,7 +27,8 @@ struct DataFolder {
 
   /// Creates the directory's file before SQLite does, readable by its owner only: it holds the signing key. SQLite
   /// gives its other files the same permissions.
-  func protectDirectory() throws(InstallationProblem) {
+  /// - Returns: its path.
+  func protectedDirectory() throws(InstallationProblem) -> String {
     let file = open(directoryPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     guard file >= 0 else {
       throw InstallationProblem(
@@ -37,18 +38,35 @@ struct DataFolder {
     guard fchmod(file, 0o600) == 0 else {
       throw InstallationProblem("\(directoryPath) belongs to somebody else (\(Self.reason)): check its owner.")
     }
+    return directoryPath
+  }
+
+  /// - Throws: when the folder has a directory, which a start with another one would leave behind.
+  func refuseDirectory() throws(InstallationProblem) {
+    guard FileManager.default.fileExists(atPath: directoryPath) else { return }
+    throw InstallationProblem(
+      "\(directoryPath) is a directory, and --directory names another place: choose another folder with --data.")
   }
 
   /// The token that operators present: the given one, or the folder's, which is made at the first start.
-  /// - Parameter given: replaces the folder's token, which stays as it is.
+  /// - Parameters:
+  ///   - given: replaces the folder's token, which stays as it is.
+  ///   - isShared: several share services need the same token, so none is made.
   /// - Throws: `InstallationProblem` for a token that is too short, or a file that can't be read or written.
-  func operatorToken(given: String?, random: any RandomSource) throws(InstallationProblem) -> String {
+  func operatorToken(
+    given: String?, isShared: Bool, random: any RandomSource
+  ) throws(InstallationProblem) -> String {
     if let given { return try Self.check(given, from: "The operator token") }
     if FileManager.default.fileExists(atPath: operatorTokenPath) {
       guard let content = FileManager.default.contents(atPath: operatorTokenPath) else {
         throw InstallationProblem("\(operatorTokenPath) can't be read (\(Self.reason)): check its owner.")
       }
       return try Self.check(String(decoding: content, as: UTF8.self), from: operatorTokenPath)
+    }
+    if isShared {
+      throw InstallationProblem(
+        "Share services of one directory need one operator token: pass --operator-token, or copy \(operatorTokenPath)."
+      )
     }
     let token = random.hex(byteCount: 32)
     guard Self.write(token + "\n", to: operatorTokenPath) else {

@@ -1,5 +1,7 @@
 // The share service as a process: its options, its start on a bus, and its stop.
 
+import PostgreSQL
+import Records
 public import ServiceBus
 public import ServiceKit
 
@@ -23,6 +25,23 @@ extension ShareService {
         keeps the highest that it was given.
         """
     ),
+    Option(
+      "directory", .secret,
+      help: """
+        The database of PostgreSQL that keeps the directory, for several share services of which one leads: \
+        postgresql://USER@HOST1,HOST2/DATABASE, or libpq's keywords. Without it, a file in <data>.
+        """),
+    Option(
+      "directory-from", .path,
+      help: """
+        Begin an empty database of --directory with the rows of this file: the directory.sqlite of a share service \
+        that has ended, or of a backup. The file must be writable.
+        """),
+    Option(
+      "allow-asynchronous", .flag,
+      help: """
+        Accept a database whose commits wait for no synchronous standby: the loss of its machine can lose changes.
+        """),
     Option(
       "operator-token", .secret,
       help: """
@@ -49,12 +68,47 @@ extension ShareService {
       help: "Trust the authorities in this PEM file for the mail server (default: the system's)."),
   ]
 
+  /// Makes the service. With a directory in PostgreSQL, waits until this process leads: while another share service
+  /// does, and while the database is away.
+  public static func leading(_ context: ServiceContext) async throws -> ShareService {
+    guard let database = database(context) else { return try ShareService(context) }
+    let waiting = Waiting(context)
+    let watch = LeaderWatch(database)
+    while true {
+      do {
+        let service = try ShareService(context)
+        await watch.close()
+        waiting.ended()
+        return service
+      } catch is PostgreSQLDirectory.Led {
+        waiting.note("another share service leads, and this one waits to take its place", asStandby: true)
+        while await watch.seesLeader(at: .now) { try await context.timing.sleep(Self.pause) }
+      } catch let error as PostgreSQLError where error.recordError?.code == .tryAgainLater {
+        waiting.note("the directory's database can't be used (\(error))", asStandby: false)
+      }
+      try await context.timing.sleep(Self.pause)
+    }
+  }
+
+  /// Between two looks at the leader, and between two attempts to lead.
+  private static let pause = Duration.milliseconds(200)
+
+  private static func database(_ context: ServiceContext) -> PostgreSQLDirectory.Configuration? {
+    context.options.text("directory").map {
+      var configuration = PostgreSQLDirectory.Configuration(
+        address: $0, allowsAsynchronous: context.options.flag("allow-asynchronous"))
+      configuration.formerFile = context.options.text("directory-from")
+      return configuration
+    }
+  }
+
   /// Makes the service from the process's options.
   public convenience init(_ context: ServiceContext) throws {
     var configuration = Configuration(
       dataPath: context.options.requiredText("data"), shardCount: context.options.integer("shards"),
       operatorToken: context.options.text("operator-token"))
     configuration.epoch = Int64(context.options.integer("epoch") ?? 0)
+    configuration.database = Self.database(context)
     configuration.tokenRotation = context.options.duration("token-rotation")
     configuration.tokenGrace = context.options.duration("token-grace")
     configuration.mailAuthorityFile = context.options.text("mail-authorities")
@@ -97,8 +151,12 @@ extension ShareService {
     Self.add(publisher, to: context.metrics)
     let publishing = Task {
       await run(publisher)
-      guard let epoch = publisher.successor else { return }
+      guard let epoch = succession.epoch ?? publisher.successor else { return }
       log.error("another share service leads", ["epoch": .integer(epoch), "own": .integer(directory.epoch)])
+      if case .database = place {
+        context.ending.end(
+          ExitError(.tryAgain, "Another share service leads: start this one again, to wait for the lead."))
+      }
       // The process may become ready only now: its start runs beside this.
       for await _ in bus.peerChanges() where bus.own.isReady { bus.setReady(false) }
     }
@@ -154,7 +212,7 @@ extension ShareService {
   }
 }
 
-private struct RunningShareService: Service {
+struct RunningShareService: Service {
   let share: ShareService
   let publisher: ClusterMapPublisher
   /// The process's one long-lived task; `drain` ends it.
@@ -163,7 +221,9 @@ private struct RunningShareService: Service {
   var checks: [HealthCheck] {
     [
       HealthCheck("directory") { [share] in await share.directory.isReadable ? nil : "the directory can't be read" },
-      HealthCheck("leads") { [publisher] in publisher.successor.map { "the share service of epoch \($0) leads" } },
+      HealthCheck("leads") { [publisher, share] in
+        (share.succession.epoch ?? publisher.successor).map { "the share service of epoch \($0) leads" }
+      },
     ]
   }
 

@@ -15,6 +15,8 @@ public final class ShareService: Sendable {
     /// Of several share services, processes follow the one with the highest epoch. The directory keeps the highest that
     /// it was given.
     public var epoch: Int64 = 0
+    /// Where PostgreSQL has the directory; nil: a file in `dataPath`.
+    var database: PostgreSQLDirectory.Configuration?
     /// nil: the token in the data folder.
     public var operatorToken: String?
     /// The age of a sign-in token from which answers carry its successor, and the time for which it counts afterwards.
@@ -43,6 +45,8 @@ public final class ShareService: Sendable {
   }
 
   let directory: Directory
+  let place: DirectoryPlace
+  let succession: Succession
   let passwords: PasswordHasher
   let signIns: SignInDesk
   private let signatures: CommitGroup<ClaimSignature, Bool>
@@ -70,12 +74,23 @@ public final class ShareService: Sendable {
   ) throws {
     self.own = own
     let folder = try DataFolder(configuration.dataPath)
-    try folder.protectDirectory()
+    let succession = Succession()
+    self.succession = succession
+    func operatorToken() throws -> String {
+      try folder.operatorToken(
+        given: configuration.operatorToken, isShared: configuration.database != nil, random: random)
+    }
+    if let database = configuration.database {
+      try folder.refuseDirectory()
+      // One that waits says early what it lacks.
+      _ = try operatorToken()
+      place = .database(database)
+    } else {
+      place = .file(try folder.protectedDirectory())
+    }
     directory = try Directory(
-      path: folder.directoryPath, shardCount: configuration.shardCount, epoch: configuration.epoch,
-      operatorToken: { try folder.operatorToken(given: configuration.operatorToken, random: random) },
-      sessions: configuration.sessions, clock: clock,
-      random: random)
+      place, shardCount: configuration.shardCount, epoch: configuration.epoch, operatorToken: operatorToken,
+      sessions: configuration.sessions, clock: clock, random: random, onSuccession: { succession.note($0) })
     jobs = StorageJobs(directory: directory, clock: clock, random: random, log: log)
     removals = UserRemovals(directory: directory, clock: clock, log: log)
     mails = InvitationMails(
@@ -242,10 +257,16 @@ public final class ShareService: Sendable {
   func run(_ publisher: ClusterMapPublisher) async {
     await withTaskGroup(of: Void.self) { group in
       group.addTask { await publisher.run() }
+      if case .database(let configuration) = place {
+        let pulse = DirectoryPulse(configuration, epoch: directory.epoch) { [succession] in succession.note($0) }
+        group.addTask { await pulse.run() }
+        group.addTask { [succession] in await succession.wait() }
+      }
       group.addTask { [announcer] in await announcer.run() }
       group.addTask { [removals] in await removals.run() }
       group.addTask { [mails] in await mails.run() }
-      // The publisher ends when the bus closes, or for a successor; the other tasks have nothing to do then.
+      // The publisher ends when the bus closes or for a successor, and the pulse for one. The other tasks have nothing
+      // to do then.
       await group.next()
       group.cancelAll()
     }

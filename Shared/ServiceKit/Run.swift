@@ -8,7 +8,7 @@ extension ServiceProcess {
   /// The time that a stop may take before the process ends anyway.
   static let stopLimit = Duration.seconds(10)
 
-  /// Runs until SIGTERM or SIGINT, and then drains. A second signal ends the process at once.
+  /// Runs until SIGTERM, SIGINT or the service's own wish, and then drains. A second signal ends the process at once.
   public func run() async -> Never {
     ProcessStatus.raiseFileLimit()
     Self.endAtOnceInCrashes()
@@ -20,7 +20,8 @@ extension ServiceProcess {
     guard await Self.first({ _ = await starting.result }, or: { await stopRequest.value }) else { exit(0) }
     do {
       let running = try await starting.value
-      await stopRequest.value
+      let ending = running.context.ending
+      _ = await Self.first({ await stopRequest.value }, or: { await ending.wait() })
       let isStopped = await Self.first(
         { await running.stop(within: Self.stopLimit - .seconds(1)) },
         or: {
@@ -32,6 +33,7 @@ extension ServiceProcess {
           _ = await limit.result
           second.cancel()
         })
+      if let reason = ending.reason { fail(reason) }
       exit(isStopped ? 0 : ExitError.Code.tryAgain.rawValue)
     } catch let request as Options.Request {
       let text = Array((request == .help ? help.text : "\(help.command) \(Release.version)\n").utf8)

@@ -35,6 +35,8 @@ public struct ServiceContext: Sendable {
   public let cluster: Cluster
   /// The reason why the service has not started yet.
   public let obstacle = StartObstacle()
+  /// Ends the process from within.
+  public let ending = ProcessEnding()
   /// The process's latest log lines.
   public let recentLog: RecentLog
 

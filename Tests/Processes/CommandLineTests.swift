@@ -138,7 +138,7 @@ import Testing
     // Options that follow from the processes' places, and options without a meaning on one machine.
     let own: Set<String> = [
       "name", "bus", "share", "admin", "ready-file", "data", "http", "notifier-url", "assets", "log-format",
-      "operator-token", "bus-key", "bus-peers", "epoch", "version",
+      "operator-token", "bus-key", "bus-peers", "epoch", "directory", "directory-from", "version",
       "help",
     ]
     var known: Set<String> = []

@@ -49,7 +49,7 @@ private struct Scene {
   }
 }
 
-@Suite struct AccountSessionTests {
+@Suite(.eachEngine) struct AccountSessionTests {
   @Test func `a person sees their own sessions, and which one is the page's`() async throws {
     let scene = try await Scene()
     let token = try await scene.world.token()
@@ -106,7 +106,7 @@ private struct Scene {
   }
 }
 
-@Suite struct AccountIdentityTests {
+@Suite(.eachEngine) struct AccountIdentityTests {
   @Test func `a linked identity signs in as the user, and is gone when it is removed`() async throws {
     let scene = try await Scene()
     let linked = try await scene.use(.link(provider: "acme", person: scene.person("1", email: "ada@example.org")))

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ShareService
 
-@Suite struct AccountsTests {
+@Suite(.eachEngine) struct AccountsTests {
   @Test func `containers are created, listed and deleted`() async throws {
     let world = try World()
     #expect(

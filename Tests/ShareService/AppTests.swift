@@ -6,7 +6,7 @@ import Testing
 @testable import ShareService
 
 /// The names and addresses of apps.
-@Suite struct AppTests {
+@Suite(.eachEngine) struct AppTests {
   private static func app(_ world: World) async throws -> LookUpApp.Reply {
     try await world.service.directory.app(of: try #require(ContainerID(rawValue: World.photos)))
   }

@@ -10,7 +10,7 @@ import WebServices
 private let mirror = "/mirror/1/\(World.photos)"
 
 /// The consequences of a schema change for records, told before the change.
-@Suite struct ConsequencesTests {
+@Suite(.eachEngine) struct ConsequencesTests {
   private static func counted(_ count: Int, uncounted: String = "") -> String {
     #"""
     {"fields":[{"recordType":"CD_Post","field":"CD_title","records":\#(count)},{"recordType":"CD_Post",\#

@@ -9,7 +9,7 @@ import Testing
 @testable import ShareService
 
 /// Deleted users: their credentials end at once, and the shards are asked until all have removed the data.
-@Suite(.timeLimit(.minutes(1))) struct DepartureTests {
+@Suite(.timeLimit(.minutes(2)), .eachEngine) struct DepartureTests {
   /// Workers that note which users they should forget.
   private final class Shards: Sendable {
     struct State: Sendable {

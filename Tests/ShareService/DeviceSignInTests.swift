@@ -50,7 +50,7 @@ private struct Scene {
   }
 }
 
-@Suite struct DeviceSignInTests {
+@Suite(.eachEngine) struct DeviceSignInTests {
   @Test func `a device is signed in once somebody has allowed its code, and once only`() async throws {
     let scene = try await Scene()
     let (device, code) = try await scene.begun()

@@ -153,20 +153,28 @@ import Testing
   @Test func `the operator's token is made once and readable by its owner only`() throws {
     let parent = TemporaryFolder()
     let folder = try DataFolder(parent.path + "/made/on/the/way")
-    let token = try folder.operatorToken(given: nil, random: SeededRandom(seed: 1))
+    // Share services of one directory need the same token, so none makes its own.
+    #expect(throws: InstallationProblem.self) {
+      try folder.operatorToken(given: nil, isShared: true, random: SeededRandom(seed: 1))
+    }
+    let token = try folder.operatorToken(given: nil, isShared: false, random: SeededRandom(seed: 1))
+    #expect(try folder.operatorToken(given: nil, isShared: true, random: SeededRandom(seed: 2)) == token)
     #expect(token.wholeMatch(of: /[0-9a-f]{64}/) != nil)
-    #expect(try folder.operatorToken(given: nil, random: SeededRandom(seed: 2)) == token)
+    #expect(try folder.operatorToken(given: nil, isShared: false, random: SeededRandom(seed: 2)) == token)
     let mode = try FileManager.default.attributesOfItem(atPath: folder.operatorTokenPath)[.posixPermissions] as? Int
     #expect(mode == 0o600)
     #expect(try String(contentsOfFile: folder.operatorTokenPath, encoding: .utf8) == token + "\n")
     #expect(
-      try folder.operatorToken(given: "  given by an option\n", random: SeededRandom(seed: 3)) == "given by an option")
+      try folder.operatorToken(given: "  given by an option\n", isShared: false, random: SeededRandom(seed: 3))
+        == "given by an option")
     #expect(try String(contentsOfFile: folder.operatorTokenPath, encoding: .utf8) == token + "\n")
     #expect(throws: InstallationProblem.self) {
-      try folder.operatorToken(given: "short", random: SeededRandom(seed: 3))
+      try folder.operatorToken(given: "short", isShared: false, random: SeededRandom(seed: 3))
     }
     try Data().write(to: URL(fileURLWithPath: folder.operatorTokenPath))
-    #expect(throws: InstallationProblem.self) { try folder.operatorToken(given: nil, random: SeededRandom(seed: 3)) }
+    #expect(throws: InstallationProblem.self) {
+      try folder.operatorToken(given: nil, isShared: false, random: SeededRandom(seed: 3))
+    }
     // Kept alive until here, because its end removes the folder.
     withExtendedLifetime(parent) {}
   }

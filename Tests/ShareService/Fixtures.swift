@@ -118,9 +118,10 @@ struct World {
     var configuration = ShareService.Configuration(
       dataPath: folder.path, shardCount: shardCount, operatorToken: Self.operatorToken)
     configuration.passwordCost = .cheapest
+    if case .postgreSQL = DirectoryEngine.current { configuration.database = try DirectoryEngine.database(of: folder) }
     configuration.tokenRotation = rotation
     configuration.tokenGrace = grace
-    service = try ShareService(configuration, clock: clock, random: random, log: .silent)
+    service = try Self.whenFree { try ShareService(configuration, clock: clock, random: random, log: .silent) }
     let (published, reports) = (Published(), Reports())
     self.published = published
     self.reports = reports
@@ -139,6 +140,13 @@ struct World {
     try await world.ok("POST", "/admin/1/containers", #"{"container":"\#(photos)"}"#)
     _ = world.published.take()
     return world
+  }
+
+  /// Repeats what another session's lock keeps out: the server may not have seen its end yet.
+  static func whenFree<Value>(_ body: () throws -> Value) throws -> Value {
+    while true {
+      do { return try body() } catch let led as PostgreSQLDirectory.Led where led.epoch == nil { usleep(10_000) }
+    }
   }
 
   /// A new service on the same folder, as after a restart.

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ShareService
 
-@Suite struct GrantTests {
+@Suite(.eachEngine) struct GrantTests {
   @Test func `a grant's text reads back, and what is none is refused`() {
     let hash = [UInt8](repeating: 7, count: 32)
     for grant in [

@@ -32,7 +32,7 @@ extension World {
   }
 }
 
-@Suite struct IdentityTests {
+@Suite(.eachEngine) struct IdentityTests {
   @Test func `a new person becomes a user, and is found again by the provider's name for them`() async throws {
     let world = try await World.withProvider(signUp: "open")
     let first = try await world.enter()

@@ -106,7 +106,7 @@ private struct MailScene {
   }
 }
 
-@Suite struct InvitationMailTests {
+@Suite(.eachEngine) struct InvitationMailTests {
   @Test func `a person without an account gets one mail for a share, with names, title and link`() async throws {
     let scene = try await MailScene.begin()
     try await scene.world.ok("POST", "/admin/1/containers/\(World.photos)", #"{"displayName":"Photos"}"#)
@@ -305,7 +305,7 @@ private struct MailScene {
   }
 }
 
-@Suite struct MailSettingTests {
+@Suite(.eachEngine) struct MailSettingTests {
   @Test func `the password is never shown, and settings are checked`() async throws {
     let scene = try await MailScene.begin()
     let shown = await scene.world.call("GET", "/admin/1/mail")

@@ -1,6 +1,8 @@
 // The share service as a process beside others of its kind: the epoch in which it leads, and its end.
 
 import InMemoryServiceBus
+import PostgreSQL
+import PrivateCluster
 import ServiceBus
 import ServiceKit
 import Testing
@@ -14,7 +16,7 @@ import Testing
 
   private func start(_ options: [String] = []) async throws -> RunningService {
     let process = ServiceProcess(role: .share, summary: "A test.", options: ShareService.options) { context, handlers in
-      let share = try ShareService(context)
+      let share = try await ShareService.leading(context)
       share.register(in: &handlers)
       return { bus in try await share.start(on: bus, context) }
     }
@@ -59,6 +61,46 @@ import Testing
     for await _ in running.bus.peerChanges() where !running.bus.own.isReady { break }
     await running.stop(within: .seconds(5))
     gateway.close()
+  }
+
+  @Test func `a share service that another one of its database has followed asks for its end, and may lead again`()
+    async throws
+  {
+    let database = PostgreSQLDirectory.Configuration(address: try PrivateCluster.shared.get().address)
+    let options = ["--directory", database.address, "--allow-asynchronous"]
+    let former = try await start(options)
+    let epoch = try #require(former.bus.own.epoch)
+    #expect(former.context.ending.reason == nil)
+    _ = try Session(database.session).rows(TenureCommand.raise.command, [.integer(0)])
+    // Its next change finds the higher epoch.
+    let directory = try #require(former.service as? RunningShareService).share.directory
+    await #expect(throws: PostgreSQLDirectory.Led(epoch: epoch + 1)) { try await directory.change {} }
+    while former.context.ending.reason == nil { try await Task.sleep(for: .milliseconds(10)) }
+    #expect(former.context.ending.reason?.code == .tryAgain)
+    #expect(await problems(of: former).contains("the share service of epoch \(epoch + 1) leads"))
+    await former.stop(within: .seconds(5))
+    let again = try await start(options)
+    #expect(again.bus.own.epoch == epoch + 2)
+    await again.stop(within: .seconds(5))
+  }
+
+  @Test func `one that waits says why, and counts as a standby only while another one leads`() async throws {
+    let options = try Options(ShareService.options, arguments: ["--data", folder.path], environment: { _ in nil })
+    let context = ServiceContext(
+      name: "share-2", role: .share, options: options, log: .silent, metrics: Metrics(), clock: FixedClock(),
+      random: SeededRandom(seed: 1), timing: .system, cluster: Cluster(name: "share-2", role: .share))
+    func isStandby() async -> Bool {
+      String(decoding: await context.metrics.text(), as: UTF8.self).contains("aquifer_standby 1\n")
+    }
+    let waiting = Waiting(context)
+    waiting.note("the database is away", asStandby: false)
+    #expect(await !isStandby())
+    waiting.note("another one leads", asStandby: true)
+    #expect(await isStandby())
+    #expect(context.obstacle.text == "another one leads")
+    waiting.ended()
+    #expect(await !isStandby())
+    #expect(context.obstacle.text == nil)
   }
 
   private func problems(of running: RunningService) async -> [String] {

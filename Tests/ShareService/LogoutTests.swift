@@ -7,7 +7,7 @@ import Testing
 
 @testable import ShareService
 
-@Suite struct LogoutTests {
+@Suite(.eachEngine) struct LogoutTests {
   private static let issuer = "https://id.example.org"
 
   private static func world() async throws -> World {

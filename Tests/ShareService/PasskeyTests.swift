@@ -126,7 +126,7 @@ private struct Scene {
   }
 }
 
-@Suite struct PasskeyTests {
+@Suite(.eachEngine) struct PasskeyTests {
   @Test func `a passkey is registered and signs its user in, also after a restart`() async throws {
     let scene = try await Scene()
     let device = Authenticator()

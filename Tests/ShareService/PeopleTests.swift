@@ -8,7 +8,7 @@ import Testing
 
 @testable import ShareService
 
-@Suite struct PeopleTests {
+@Suite(.eachEngine) struct PeopleTests {
   private func discover(_ lookups: [DiscoverUsers.Lookup], by caller: String, in world: World) async throws
     -> [LookUpUser.Reply?]
   {
@@ -61,7 +61,7 @@ import Testing
   }
 }
 
-@Suite struct ServerKeyTests {
+@Suite(.eachEngine) struct ServerKeyTests {
   private func add(_ world: World, _ more: String = "") async throws -> (keyID: String, userRecordName: String) {
     let pem = SigningKey().publicPEM.replacing("\n", with: "\\n")
     let answer = try await world.ok(
@@ -110,7 +110,7 @@ import Testing
   }
 }
 
-@Suite struct CallbackTests {
+@Suite(.eachEngine) struct CallbackTests {
   @Test(arguments: [
     "https://example.org/signed-in", "http://127.0.0.1:3000/?a=b", "myapp://done", "org.example.photos://x",
   ])

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ShareService
 
-@Suite struct ProviderIconTests {
+@Suite(.eachEngine) struct ProviderIconTests {
   /// A transparent pixel.
   private static let png = Base64URL.decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk-M9QDwADhgGAWjR9awAAAABJRU5ErkJggg")

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ShareService
 
-@Suite struct PushTests {
+@Suite(.eachEngine) struct PushTests {
   private static func world() async throws -> (World, user: String) {
     let world = try await World.withContainer()
     try await world.ok("POST", "/admin/1/push-services", #"{"name":"servers","kind":"webhook"}"#)
@@ -144,7 +144,7 @@ import Testing
     #expect(try await directory.pushRegistrations(after: 0).ended == [ids[1], ids[2]])
   }
 
-  @Test func `the end of an API token reads no registrations of others`() async throws {
+  @Test(.tags(.sqliteFile)) func `the end of an API token reads no registrations of others`() async throws {
     let (world, _) = try await Self.world()
     await world.service.close()
     let connection = try Connection(exclusive: world.folder.path + "/directory.sqlite", mode: .readWrite)

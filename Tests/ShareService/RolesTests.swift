@@ -6,7 +6,7 @@ import Testing
 
 @testable import ShareService
 
-@Suite struct `Custom roles and quotas` {
+@Suite(.eachEngine) struct `Custom roles and quotas` {
   static let schema = #"""
     DEFINE SCHEMA
       CREATE ROLE editors;
@@ -107,7 +107,9 @@ import Testing
     #expect(try await world.authenticate(user: alice.token).standing == nil)
   }
 
-  @Test func `a directory of the first format is brought up to date when it is opened`() async throws {
+  @Test(.tags(.sqliteFile)) func `a directory of the first format is brought up to date when it is opened`()
+    async throws
+  {
     var world = try await World.withContainer()
     let alice = try await world.user("alice")
     try await world.service.directory.undoRolesAndQuotas()

@@ -14,7 +14,7 @@ private func document(_ policy: String = "reject", entity: String = "Post", attr
 }
 
 /// Unique attributes of an environment, as operators declare them and workers get them.
-@Suite struct RulesTests {
+@Suite(.eachEngine) struct RulesTests {
   @Test func `rules are declared for a model, told to workers and there after a restart`() async throws {
     var world = try await World.withContainer()
     let early = try await world.refused("PUT", rules, document(), status: 400)

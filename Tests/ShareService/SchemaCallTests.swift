@@ -10,7 +10,7 @@ import Testing
 
 private let mirror = "/mirror/1/\(World.photos)"
 
-@Suite struct SchemaCallTests {
+@Suite(.eachEngine) struct SchemaCallTests {
   private func names(_ answer: JSONValue) -> [String] {
     (answer["added"]?.elements ?? []).map { "\($0["recordType"]?.string ?? "").\($0["field"]?.string ?? "")" }
   }
@@ -47,7 +47,9 @@ private let mirror = "/mirror/1/\(World.photos)"
     #expect(reply.models.count == 2 && reply.latestModelHash == larger["modelHash"]?.string)
   }
 
-  @Test func `production forgets no model that devices may use, and says when it can take no more`() async throws {
+  @Test(.tags(.sqliteFile)) func `production forgets no model that devices may use, and says when it can take no more`()
+    async throws
+  {
     let world = try await World.withContainer()
     for number in 0...Directory.modelLimit {
       try await world.ok("PUT", "\(mirror)/production/model", modelXML("E\(number)", attributes: ["a": "Date"]))
@@ -198,7 +200,7 @@ private let mirror = "/mirror/1/\(World.photos)"
     #expect(world.published.take().count == 3)
   }
 
-  @Test
+  @Test(.tags(.sqliteFile))
   func `every environment takes link records, and types of objects have what mirroring writes, whoever declared them`()
     async throws
   {

@@ -10,7 +10,7 @@ import Testing
 
 private let minute: Int64 = 60_000
 
-@Suite struct SessionTests {
+@Suite(.eachEngine) struct SessionTests {
   private func world(rotation: Duration? = nil, grace: Duration? = nil) async throws -> World {
     let world = try await World.withContainer(rotation: rotation, grace: grace)
     _ = try await world.userWithPassword()
@@ -207,6 +207,6 @@ private let minute: Int64 = 60_000
 
 extension Directory {
   fileprivate func count(_ table: String) throws -> Int {
-    Int(try connection.prepare(.init("count", "SELECT count(*) FROM \(table)")).first { $0.int64(0) } ?? 0)
+    Int(try connection.statement(.init("test.\(table)", "SELECT count(*) FROM \(table)")).first { $0.int64(0) } ?? 0)
   }
 }

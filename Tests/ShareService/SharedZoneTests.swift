@@ -8,7 +8,7 @@ import Testing
 
 @testable import ShareService
 
-@Suite struct SharedZoneTests {
+@Suite(.eachEngine) struct SharedZoneTests {
   private static func zone(
     _ name: String, of owner: String, to user: String, _ isActive: Bool = true, at sequence: Int64,
     container: ContainerID = World.container,
@@ -193,8 +193,8 @@ import Testing
     #expect(counts.active == Int64(limit + 3) && counts.ended == 0)
   }
 
-  @Test func `a directory of the format before has no telephone numbers and no accesses, and takes both`() async throws
-  {
+  @Test(.tags(.sqliteFile))
+  func `a directory of the format before has no telephone numbers and no accesses, and takes both`() async throws {
     let world = try World()
     try await world.ok("POST", "/admin/1/users", #"{"name":"alice","email":"alice@example.org"}"#)
     try await world.service.directory.downgrade()
@@ -208,7 +208,7 @@ import Testing
   }
 }
 
-@Suite struct IdentificationTests {
+@Suite(.eachEngine) struct IdentificationTests {
   @Test func `services recognise everybody who is not disabled, by name, address or number`() async throws {
     let world = try World()
     func make(_ body: String) async throws -> String {

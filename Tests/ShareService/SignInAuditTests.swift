@@ -19,7 +19,7 @@ private func line(_ row: JSONValue, _ keys: String...) -> String {
   keys.map { row[$0]?.string ?? "-" }.joined(separator: " ")
 }
 
-@Suite struct SignInAuditTests {
+@Suite(.eachEngine) struct SignInAuditTests {
   @Test func `a sign-in is noted with its way, its client and its session`() async throws {
     let world = try await World.withContainer()
     _ = try await world.userWithPassword()
@@ -169,7 +169,7 @@ private func line(_ row: JSONValue, _ keys: String...) -> String {
   }
 }
 
-@Suite struct OrphanedRegistrationTests {
+@Suite(.eachEngine) struct OrphanedRegistrationTests {
   /// A user with a registration by each of two sessions, one of them with an API token, and one by a token of the
   /// operator's.
   private struct Scene {

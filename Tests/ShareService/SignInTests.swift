@@ -32,7 +32,7 @@ extension World {
   }
 }
 
-@Suite struct SignInTests {
+@Suite(.eachEngine) struct SignInTests {
   @Test func `a name and a password open a session`() async throws {
     let world = try await World.withContainer()
     let name = try await world.userWithPassword()

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ShareService
 
-@Suite struct SignInThrottleTests {
+@Suite(.eachEngine) struct SignInThrottleTests {
   private func begin(_ throttle: inout SignInThrottle, _ name: String = "alice", _ address: String = "a", now: Int64)
     -> Int?
   {

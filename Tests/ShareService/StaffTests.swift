@@ -40,7 +40,7 @@ extension World {
   fileprivate static let dave = StaffMember(name: "dave", containers: [photos])
 }
 
-@Suite struct `Operators and developers` {
+@Suite(.eachEngine) struct `Operators and developers` {
   @Test func `the roles are granted, told and revoked`() async throws {
     let world = try await World.withStaff()
     let rows = try await world.ok("GET", "/admin/1/roles")["roles"]?.elements ?? []
@@ -85,7 +85,7 @@ extension World {
   }
 }
 
-@Suite struct `Sessions of the console` {
+@Suite(.eachEngine) struct `Sessions of the console` {
   @Test func `each sign-in draws another identifier, which lasts eight hours`() async throws {
     let world = try await World.withStaff()
     let (first, second) = (try await world.session(of: "carol"), try await world.session(of: "carol"))
@@ -155,7 +155,7 @@ extension World {
   }
 }
 
-@Suite struct `What a developer may do` {
+@Suite(.eachEngine) struct `What a developer may do` {
   private static let allowed: [(String, String, String, [String: String])] =
     [
       ("GET", "containers", "", [:]), ("POST", "containers/\(World.photos)", #"{"displayName":"Photos"}"#, [:]),
@@ -259,7 +259,7 @@ extension World {
   }
 }
 
-@Suite struct `The audit of operator calls` {
+@Suite(.eachEngine) struct `The audit of operator calls` {
   @Test func `each change is there with its person, its outcome and no secret, and no look is`() async throws {
     let world = try await World.withStaff()
     let token = try await world.apiToken()

@@ -56,7 +56,7 @@ private struct InvitationScene {
   var count: Int64 { get async throws { try await world.service.directory.waitingInvitationCount() } }
 }
 
-@Suite struct WaitingInvitationTests {
+@Suite(.eachEngine) struct WaitingInvitationTests {
   @Test func `an invitation to a share lets its verified address or number sign up`() async throws {
     let scene = try await InvitationScene()
     #expect(try await !scene.mayEnter("ida@example.org"))

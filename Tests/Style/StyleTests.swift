@@ -140,7 +140,8 @@ struct BannedCall: CustomTestStringConvertible {
     BannedCall(
       pattern: "import SQLite", allowed: ["RecordStore", "ShareService", "ReplicaStore"],
       instead: "the store's protocol"),
-    BannedCall(pattern: "import PostgreSQL", allowed: ["RecordStore"], instead: "the store's protocol"),
+    BannedCall(
+      pattern: "import PostgreSQL", allowed: ["RecordStore", "ShareService"], instead: "the store's protocol"),
     BannedCall(pattern: "import CPostgreSQL", allowed: ["PostgreSQL"], instead: "PostgreSQL"),
   ]
 }

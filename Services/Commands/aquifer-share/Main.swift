@@ -14,7 +14,7 @@ enum Main {
         "aquifer-share --data ./data", "AQUIFER_DATA=/data AQUIFER_BUS=ipc:///run/aquifer/share.sock aquifer-share",
       ]
     ) { context, handlers in
-      let share = try ShareService(context)
+      let share = try await ShareService.leading(context)
       share.register(in: &handlers)
       return { bus in try await share.start(on: bus, context) }
     }.run()

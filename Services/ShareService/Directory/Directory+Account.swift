@@ -126,9 +126,10 @@ extension Directory {
   }
 
   private func hasPassword(_ key: Int64) throws -> Bool {
-    try connection.statement(SQL("user.hasPassword", "SELECT passwordHash NOT NULL FROM user WHERE id = ?1")).binding(
-      key
-    )
-    .first { $0.bool(0) } ?? false
+    try connection.statement(SQL("user.hasPassword", "SELECT passwordHash IS NOT NULL FROM user WHERE id = ?1"))
+      .binding(
+        key
+      )
+      .first { $0.bool(0) } ?? false
   }
 }

@@ -38,7 +38,7 @@ extension Directory {
         String(decoding: act.path.utf8.prefix(Self.actTextByteLimit), as: UTF8.self),
         String(decoding: act.query.utf8.prefix(Self.actTextByteLimit), as: UTF8.self)
       ).run()
-      let number = connection.lastInsertRowID
+      let number = try connection.insertedKey()
       try connection.statement(SQL("act.sweep", "DELETE FROM act WHERE number <= ?1")).binding(number - limit)
         .run()
       return number

@@ -158,7 +158,7 @@ extension Directory {
         """
         SELECT pem, user.recordName FROM serverKey JOIN container ON container.id = serverKey.container \
         JOIN user ON user.id = serverKey.user
-        WHERE keyID = ?1 AND container.name = ?2 AND NOT user.isDisabled
+        WHERE keyID = ?1 AND container.name = ?2 AND user.isDisabled = 0
         """)
     ).binding(keyID, container.rawValue).first { (pem: $0.text(0), recordName: $0.text(1)) }
     guard let found, let key = P256PublicKey(pem: found.pem) else { return nil }

@@ -26,7 +26,7 @@ extension Directory {
         try connection.statement(SQL("container.insert", "INSERT INTO container (name, created) VALUES (?1, ?2)"))
           .binding(id.rawValue, clock.now).run()
       }
-    } catch let error as SQLiteError where error.isUniqueViolation {
+    } catch let error as any DirectoryEngineError where error.isUniqueViolation {
       throw RecordError(.exists, "The container '\(id.rawValue)' exists already")
     }
   }

@@ -27,7 +27,7 @@ extension Directory {
       SQL(
         "dataEpoch.set",
         """
-        INSERT INTO dataEpoch VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE \
+        INSERT INTO dataEpoch VALUES (?1, ?2, ?3) ON CONFLICT (subject) DO UPDATE \
         SET epoch = excluded.epoch, nonce = excluded.nonce
         """
       )
@@ -105,7 +105,7 @@ extension DirectoryFormat {
   static func noteEarlierShards(in connection: Connection) throws {
     // Dropped because a map of an earlier format tells nothing about shards.
     guard
-      let map = try value("clusterMap", in: connection).flatMap({
+      let map = try value("clusterMap", in: .sqlite(connection)).flatMap({
         try? MessagePackDecoder().decode(ClusterMap.self, from: $0)
       })
     else { return }

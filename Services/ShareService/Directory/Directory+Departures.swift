@@ -81,7 +81,7 @@ extension Directory {
         ).run()
       } else {
         try connection.statement(
-          SQL("departure.repeat", "UPDATE departure SET due = ?2, isLast = 1 WHERE recordName = ?1 AND NOT isLast")
+          SQL("departure.repeat", "UPDATE departure SET due = ?2, isLast = 1 WHERE recordName = ?1 AND isLast = 0")
         )
         .binding(departure.recordName, clock.now + Self.departureGrace).run()
       }
@@ -91,7 +91,7 @@ extension Directory {
   /// The user's belongings in the directory besides their row.
   func holdings(ofUser name: String) throws -> UserHoldings {
     let (key, recordName) = try existingUser(name)
-    func count(_ statement: SQL, _ value: some SQLiteBindable) throws -> Int {
+    func count(_ statement: SQL, _ value: some DirectoryValue) throws -> Int {
       try connection.statement(statement).binding(value).first { $0.int(0) } ?? 0
     }
     return UserHoldings(
@@ -107,7 +107,7 @@ extension Directory {
       SQL(
         "sharedZone.memberships",
         """
-        SELECT container, environment, owner, zoneName FROM sharedZone WHERE user = ?1 AND isActive \
+        SELECT container, environment, owner, zoneName FROM sharedZone WHERE user = ?1 AND isActive <> 0 \
         ORDER BY container, environment, owner, zoneName
         """
       )
@@ -121,7 +121,7 @@ extension Directory {
     { $0.optionalInt64(0) } ?? nil
   }
 
-  private static func departure(_ row: Statement) -> Departure {
+  private static func departure(_ row: DirectoryStatement) -> Departure {
     Departure(
       recordName: row.text(0), name: row.text(1), requested: row.int64(2), due: row.int64(3), isLast: row.bool(4))
   }

@@ -77,7 +77,7 @@ extension Directory {
         """
         SELECT container.name, environment, grantText, deviceSignIn.name, address, deviceSignIn.created
         FROM deviceSignIn JOIN container ON container.id = container
-        WHERE userCode = ?1 AND expires > ?2 AND user IS NULL AND NOT isRefused
+        WHERE userCode = ?1 AND expires > ?2 AND user IS NULL AND isRefused = 0
         """)
     ).binding(code.letters, clock.now).first { row in
       LookUpDeviceSignIn.Device(
@@ -92,7 +92,9 @@ extension Directory {
   func decide(_ code: UserCode, user: Int64?) throws -> UseAccount.Refusal? {
     guard let device = try waitingDevice(code) else { return .device }
     try connection.statement(
-      SQL("deviceSignIn.decide", "UPDATE deviceSignIn SET user = ?2, isRefused = ?2 IS NULL WHERE userCode = ?1")
+      SQL(
+        "deviceSignIn.decide",
+        "UPDATE deviceSignIn SET user = ?2, isRefused = CASE WHEN ?2 IS NULL THEN 1 ELSE 0 END WHERE userCode = ?1")
     ).binding(code.letters, user).run()
     if user == nil {
       try insert(

@@ -71,7 +71,7 @@ extension Directory {
           """
           SELECT 1 FROM session JOIN user ON user.id = session.user JOIN container ON container.id = session.container
           WHERE session.name = ?1 AND expires >= ?2 AND user.recordName = ?3 AND container.name = ?4 \
-          AND environment = ?5 AND NOT user.isDisabled
+          AND environment = ?5 AND user.isDisabled = 0
           """)
       ).binding(
         name, clock.now - SessionPolicy.grantMemory, message.userRecordName, message.container.rawValue,
@@ -84,7 +84,7 @@ extension Directory {
           "grant.webAuthToken",
           """
           SELECT 1 FROM webAuthToken JOIN user ON user.id = webAuthToken.user WHERE hash = ?1 AND user.recordName = ?2 \
-          AND NOT user.isDisabled
+          AND user.isDisabled = 0
           """
         )
       ).binding(hash, message.userRecordName).first { _ in true } ?? false

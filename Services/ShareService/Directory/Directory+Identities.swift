@@ -106,7 +106,9 @@ extension Directory {
         givenName: person.givenName, familyName: person.familyName))
     try insertIdentity(of: person, user: key)
     if let address = person.emailAddress {
-      try connection.statement(SQL("invitation.use", "DELETE FROM invitation WHERE email = ?1")).binding(address).run()
+      try connection.statement(
+        SQL("invitation.use", "DELETE FROM invitation WHERE \(connection.isAddress("email", 1))")
+      ).binding(address).run()
     }
     return IdentifiedUser(key: key, recordName: recordName, name: name, isDisabled: false)
   }
@@ -119,9 +121,10 @@ extension Directory {
   }
 
   private func key(ofUserWithAddress address: String) throws -> Int64? {
-    try connection.statement(SQL("user.address", "SELECT id FROM user WHERE email = ?1")).binding(address).first {
-      $0.int64(0)
-    }
+    try connection.statement(SQL("user.address", "SELECT id FROM user WHERE \(connection.isAddress("email", 1))"))
+      .binding(address).first {
+        $0.int64(0)
+      }
   }
 
   // MARK: Invitations
@@ -145,7 +148,9 @@ extension Directory {
   /// - Throws: `notFound`.
   func withdrawInvitation(_ address: String) throws {
     try change {
-      try connection.statement(SQL("invitation.delete", "DELETE FROM invitation WHERE email = ?1")).binding(address)
+      try connection.statement(
+        SQL("invitation.delete", "DELETE FROM invitation WHERE \(connection.isAddress("email", 1))")
+      ).binding(address)
         .run()
       guard connection.changes > 0 else { throw RecordError(.notFound, "Nobody invited '\(address)'") }
     }
@@ -159,12 +164,15 @@ extension Directory {
   }
 
   private func isInvited(_ address: String) throws -> Bool {
-    try connection.statement(SQL("invitation.get", "SELECT 1 FROM invitation WHERE email = ?1")).binding(address)
+    try connection.statement(
+      SQL("invitation.get", "SELECT 1 FROM invitation WHERE \(connection.isAddress("email", 1))")
+    ).binding(address)
       .first { _ in true } ?? false
   }
 
   /// The one number that a query without parameters selects; 0 for NULL.
   func count(_ query: String) throws -> Int64 {
-    try connection.statement(SQL(query, query)).first { $0.int64(0) } ?? 0
+    // PostgreSQL takes names of 40 bytes. Queries differ in their ends.
+    try connection.statement(SQL("c." + query.suffix(38), query)).first { $0.int64(0) } ?? 0
   }
 }

@@ -47,7 +47,7 @@ extension Directory {
           signUp.rawValue, clock.now
         ).run()
       }
-    } catch let error as SQLiteError where error.isUniqueViolation {
+    } catch let error as any DirectoryEngineError where error.isUniqueViolation {
       throw RecordError(.exists, "There is a provider '\(entry.name)' already")
     }
   }
@@ -89,7 +89,7 @@ extension Directory {
     ).binding(container?.rawValue).all(Self.identityProvider)
   }
 
-  private static func identityProvider(_ row: Statement) throws -> IdentityProviderRow {
+  private static func identityProvider(_ row: DirectoryStatement) throws -> IdentityProviderRow {
     guard let signUp = SignUpRule(rawValue: row.text(2)) else {
       throw RecordError(.internalError, "A stored provider has no valid rule for sign-up")
     }

@@ -31,7 +31,7 @@ extension Directory {
           "session.ofIdentity",
           """
           SELECT id, user FROM session WHERE issuer = ?1 AND (?2 IS NULL OR subject = ?2)
-          AND (?3 IS NULL OR providerSession = ?3 OR providerSession IS NULL AND ?2 NOT NULL)
+          AND (?3 IS NULL OR providerSession = ?3 OR providerSession IS NULL AND ?2 IS NOT NULL)
           """)
       ).binding(message.issuer, message.subject, message.sessionID).all { (key: $0.int64(0), user: $0.int64(1)) }
       for session in ended {

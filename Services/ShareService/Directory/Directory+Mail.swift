@@ -219,7 +219,9 @@ extension Directory {
   /// - Throws: `notFound`.
   func allowMail(_ emailAddress: String) throws {
     try change {
-      try connection.statement(SQL("mailRefusal.delete", "DELETE FROM mailRefusal WHERE email = ?1")).binding(
+      try connection.statement(
+        SQL("mailRefusal.delete", "DELETE FROM mailRefusal WHERE \(connection.isAddress("email", 1))")
+      ).binding(
         emailAddress
       ).run()
       guard connection.changes > 0 else { throw RecordError(.notFound, "'\(emailAddress)' has refused no mail") }
@@ -227,7 +229,9 @@ extension Directory {
   }
 
   func refusesMail(_ emailAddress: String) throws -> Bool {
-    try connection.statement(SQL("mailRefusal.get", "SELECT 1 FROM mailRefusal WHERE email = ?1")).binding(emailAddress)
+    try connection.statement(
+      SQL("mailRefusal.get", "SELECT 1 FROM mailRefusal WHERE \(connection.isAddress("email", 1))")
+    ).binding(emailAddress)
       .first { _ in true } ?? false
   }
 }

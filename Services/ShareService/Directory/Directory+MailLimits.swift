@@ -35,7 +35,8 @@ extension Directory {
         "mail.counts",
         """
         SELECT (SELECT count(*) FROM sentMail WHERE owner = ?1 AND at > ?3),
-          (SELECT count(*) FROM sentMail WHERE email = ?2 AND at > ?3), (SELECT count(*) FROM sentMail WHERE at > ?4)
+          (SELECT count(*) FROM sentMail WHERE \(connection.isAddress("email", 2)) AND at > ?3),
+          (SELECT count(*) FROM sentMail WHERE at > ?4)
         """)
     ).binding(mail.database.owner, mail.emailAddress, now - Self.mailDay, now - Self.mailHour).first {
       (inviter: $0.int64(0), address: $0.int64(1), all: $0.int64(2))

@@ -42,7 +42,7 @@ extension Directory {
           entry.name, try entry.container.map { try key(of: $0) }, try MessagePackEncoder().encode(entry), clock.now
         ).run()
       }
-    } catch let error as SQLiteError where error.isUniqueViolation {
+    } catch let error as any DirectoryEngineError where error.isUniqueViolation {
       throw RecordError(.exists, "There is a push service '\(entry.name)' already")
     }
   }
@@ -135,7 +135,7 @@ extension Directory {
         "pushRegistration.beyond",
         """
         SELECT id FROM pushRegistration WHERE user = ?1 AND container = ?2 AND environment = ?3
-        ORDER BY revision DESC LIMIT -1 OFFSET \(Self.pushRegistrationsPerUser)
+        ORDER BY revision DESC LIMIT 1000000 OFFSET \(Self.pushRegistrationsPerUser)
         """)
     ).binding(userKey, container, environment.rawValue).all { $0.int64(0) }
     for id in beyond { try endPushRegistration(id) }
@@ -191,7 +191,7 @@ extension Directory {
     pushRegistration.id, revision, container.name, environment, recordName, clientID, grantText, hearsEveryZone, address
     """
 
-  static func registration(_ row: Statement) throws -> PushRegistration {
+  static func registration(_ row: DirectoryStatement) throws -> PushRegistration {
     PushRegistration(
       id: row.int64(0), revision: row.int64(1),
       device: RegisterForPush.Device(

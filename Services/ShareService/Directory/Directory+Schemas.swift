@@ -46,6 +46,8 @@ enum SchemaOutcome: Sendable, Hashable {
 extension Directory {
   /// - Throws: `notFound` for the container.
   func environment(_ key: EnvironmentKey) throws -> EnvironmentState {
+    try store.confirm()
+    let connection = connection
     if let state = environments[key] { return state }
     let container = try self.key(of: key.container)
     var state =
@@ -228,9 +230,9 @@ extension Directory {
           """
           INSERT INTO environment (container, name, version, schema, latestModel, generation) \
           VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-          ON CONFLICT DO UPDATE SET version = excluded.version, schema = excluded.schema, \
+          ON CONFLICT (container, name) DO UPDATE SET version = excluded.version, schema = excluded.schema, \
           latestModel = excluded.latestModel,
-            generation = generation + excluded.generation
+            generation = environment.generation + excluded.generation
           """)
       ).binding(
         container, key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection),
@@ -264,7 +266,7 @@ extension Directory {
       SQL(
         "model.set",
         """
-        INSERT INTO model VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE \
+        INSERT INTO model VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (container, environment, hash) DO UPDATE \
         SET contents = excluded.contents, pushed = excluded.pushed
         """
       )

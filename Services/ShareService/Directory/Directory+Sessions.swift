@@ -36,7 +36,7 @@ extension Directory {
   ) throws -> String? {
     try change {
       let isUnchanged = try connection.statement(
-        SQL("session.user", "SELECT 1 FROM user WHERE id = ?1 AND passwordHash = ?2 AND NOT isDisabled")
+        SQL("session.user", "SELECT 1 FROM user WHERE id = ?1 AND passwordHash = ?2 AND isDisabled = 0")
       ).binding(userKey, passwordHash).first { $0.int64(0) }
       guard isUnchanged != nil else { return nil }
       if let apiToken, try !isKnown(apiToken: apiToken, container, environment) { return nil }
@@ -68,7 +68,7 @@ extension Directory {
       name, userKey, try key(of: container), environment.rawValue, lifetime, now, now + lifetime, apiToken,
       source.way.rawValue, source.provider, source.client
     ).run()
-    let session = connection.lastInsertRowID
+    let session = try connection.insertedKey()
     try insertSessionToken(token, session: session, created: now, expires: now + lifetime)
     if let person { try note(person, ofSession: session) }
     try connection.statement(
@@ -103,7 +103,7 @@ extension Directory {
         JOIN session ON session.id = sessionToken.session JOIN user ON user.id = session.user
         JOIN container ON container.id = session.container
         WHERE hash = ?1 AND sessionToken.expires > ?2 AND container.name = ?3 AND environment = ?4 \
-        AND NOT user.isDisabled
+        AND user.isDisabled = 0
         """)
     ).binding(hash, now, container.rawValue, environment.rawValue).first {
       (
@@ -125,7 +125,7 @@ extension Directory {
         """
         SELECT session.id, lifetime, sessionToken.created, sessionToken.expires, isRotated FROM sessionToken
         JOIN session ON session.id = sessionToken.session JOIN user ON user.id = session.user
-        WHERE hash = ?1 AND NOT user.isDisabled
+        WHERE hash = ?1 AND user.isDisabled = 0
         """)
     ).binding(hash).first {
       (
@@ -200,7 +200,7 @@ extension Directory {
   /// - Parameter kept: the key of a session that stays; nil: none stays.
   func endSessions(ofUser userKey: Int64, except kept: Int64? = nil) throws {
     try connection.statement(
-      SQL("session.deleteUser", "DELETE FROM session WHERE user = ?1 AND id IS NOT ?2")
+      SQL("session.deleteUser", "DELETE FROM session WHERE user = ?1 AND id IS DISTINCT FROM ?2")
     ).binding(userKey, kept).run()
     try connection.statement(SQL("consoleSession.deleteUser", "DELETE FROM consoleSession WHERE user = ?1")).binding(
       userKey

@@ -74,10 +74,12 @@ extension Directory {
 
   /// The numbers of active accesses and of remembered ended ones.
   func sharedZoneCounts() throws -> (active: Int64, ended: Int64) {
-    try connection.statement(SQL("sharedZone.counts", "SELECT count(*), coalesce(sum(isActive), 0) FROM sharedZone"))
-      .first {
-        (active: $0.int64(1), ended: $0.int64(0) - $0.int64(1))
-      } ?? (0, 0)
+    try connection.statement(
+      SQL("sharedZone.counts", "SELECT count(*), CAST(coalesce(sum(isActive), 0) AS bigint) FROM sharedZone")
+    )
+    .first {
+      (active: $0.int64(1), ended: $0.int64(0) - $0.int64(1))
+    } ?? (0, 0)
   }
 
   /// Within a change: the environment's databases begin anew, and so do the sequences that order their reports.
@@ -115,7 +117,8 @@ extension Directory {
         """
         INSERT INTO sharedZone (user, container, environment, owner, zoneName, isActive, sequence, shard, at) \
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-        ON CONFLICT DO UPDATE SET isActive = excluded.isActive, sequence = excluded.sequence, shard = excluded.shard, \
+        ON CONFLICT (user, container, environment, owner, zoneName) DO UPDATE SET isActive = excluded.isActive,
+          sequence = excluded.sequence, shard = excluded.shard, \
         at = excluded.at
         """)
     ).binding(
@@ -158,7 +161,7 @@ extension Directory {
         """
         DELETE FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND (owner, zoneName) IN (
           SELECT owner, zoneName FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 \
-        AND NOT isActive ORDER BY at, sequence LIMIT ?4)
+        AND isActive = 0 ORDER BY at, sequence LIMIT ?4)
         """)
     ).binding(user.name, user.container.rawValue, user.environment.rawValue, surplus).run()
   }

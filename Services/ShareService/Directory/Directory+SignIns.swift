@@ -56,7 +56,7 @@ extension Directory {
       clock.now, signIn.source.way.rawValue, signIn.source.provider, signIn.user, signIn.container?.rawValue,
       signIn.environment?.rawValue, signIn.source.address, signIn.source.client, signIn.session, signIn.refusal
     ).run()
-    let number = connection.lastInsertRowID
+    let number = try connection.insertedKey()
     try connection.statement(SQL("signIn.sweep", "DELETE FROM signIn WHERE at < ?1")).binding(
       clock.now - Self.signInMemory
     ).run()
@@ -66,8 +66,9 @@ extension Directory {
         SQL(
           "signIn.limit",
           """
-          DELETE FROM signIn WHERE (refusal NOT NULL) = ?1 AND number <=
-            (SELECT number FROM signIn WHERE (refusal NOT NULL) = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)
+          DELETE FROM signIn WHERE CASE WHEN refusal IS NULL THEN 0 ELSE 1 END = ?1 AND number <=
+            (SELECT number FROM signIn WHERE CASE WHEN refusal IS NULL THEN 0 ELSE 1 END = ?1
+              ORDER BY number DESC LIMIT 1 OFFSET ?2)
           """)
       ).binding(isRefused, limit).run()
     }

@@ -45,7 +45,7 @@ extension Directory {
   func revokeStaffRole(ofUser name: String, of container: ContainerID?) throws {
     try change {
       try connection.statement(
-        SQL("staffRole.delete", "DELETE FROM staffRole WHERE user = ?1 AND container IS ?2")
+        SQL("staffRole.delete", "DELETE FROM staffRole WHERE user = ?1 AND container IS NOT DISTINCT FROM ?2")
       ).binding(try existingUser(name).key, try container.map { try key(of: $0) }).run()
       guard connection.changes > 0 else {
         let role = container.map { "a developer of '\($0.rawValue)'" } ?? "an operator"
@@ -62,7 +62,7 @@ extension Directory {
         """
         SELECT user.name, user.recordName, container.name, granted FROM staffRole JOIN user ON user.id = staffRole.user
         LEFT JOIN container ON container.id = staffRole.container
-        WHERE ?1 IS NULL OR container.name = ?1 ORDER BY container.name, user.name
+        WHERE ?1 IS NULL OR container.name = ?1 ORDER BY container.name NULLS FIRST, user.name
         """)
     ).binding(container?.rawValue).all { row in
       StaffRoleRow(
@@ -78,7 +78,7 @@ extension Directory {
         "staffRole.ofUser",
         """
         SELECT user.name, container.name FROM staffRole JOIN user ON user.id = staffRole.user
-        LEFT JOIN container ON container.id = staffRole.container WHERE user.id = ?1 ORDER BY container.name
+        LEFT JOIN container ON container.id = staffRole.container WHERE user.id = ?1 ORDER BY container.name NULLS FIRST
         """)
     ).binding(key).all { (user: $0.text(0), container: $0.optionalText(1)) }
     guard let name = roles.first?.user else { return nil }
@@ -127,7 +127,8 @@ extension Directory {
         SQL(
           "consoleSession.limit",
           """
-          DELETE FROM consoleSession WHERE user IS ?1 AND hash NOT IN (SELECT hash FROM consoleSession WHERE user IS ?1
+          DELETE FROM consoleSession WHERE user IS NOT DISTINCT FROM ?1 AND hash NOT IN (
+            SELECT hash FROM consoleSession WHERE user IS NOT DISTINCT FROM ?1
           ORDER BY created DESC, hash LIMIT \(ConsoleSessionPolicy.sessionsPerUser))
           """)
       ).binding(key).run()
@@ -144,7 +145,7 @@ extension Directory {
         "consoleSession.get",
         """
         SELECT hash, user, operatorToken, expires FROM consoleSession LEFT JOIN user ON user.id = consoleSession.user
-        WHERE hash = ?1 AND expires > ?2 AND NOT ifnull(user.isDisabled, 0)
+        WHERE hash = ?1 AND expires > ?2 AND coalesce(user.isDisabled, 0) = 0
         """)
     ).binding(hash, clock.now).first {
       (hash: $0.blob(0), user: $0.optionalInt64(1), operatorToken: $0.optionalBlob(2), expires: $0.int64(3))

@@ -51,7 +51,7 @@ extension Directory {
         let (key, recordName) = try insertUser(user)
         return (recordName, try insertWebAuthToken(forUser: key))
       }
-    } catch let error as SQLiteError where error.isUniqueViolation {
+    } catch let error as any DirectoryEngineError where error.isUniqueViolation {
       if try key(ofUser: user.name) != nil { throw RecordError(.exists, "The user '\(user.name)' exists already") }
       throw try taken(user.phoneNumber)
     }
@@ -78,7 +78,7 @@ extension Directory {
       user.isDiscoverable,
       user.phoneNumber?.description
     ).run()
-    return (connection.lastInsertRowID, recordName)
+    return (try connection.insertedKey(), recordName)
   }
 
   /// - Returns: the record name.
@@ -101,7 +101,7 @@ extension Directory {
         ).run()
         return recordName
       }
-    } catch let error as SQLiteError where error.isUniqueViolation {
+    } catch let error as any DirectoryEngineError where error.isUniqueViolation {
       throw try taken(values.phoneNumber)
     }
   }
@@ -122,7 +122,9 @@ extension Directory {
 
   /// - Parameter emailAddress: compared without regard to case.
   func user(emailAddress: String) throws -> User? {
-    try connection.statement(SQL("user.getByEmail", "SELECT \(Self.columns) FROM user WHERE email = ?1")).binding(
+    try connection.statement(
+      SQL("user.getByEmail", "SELECT \(Self.columns) FROM user WHERE \(connection.isAddress("email", 1))")
+    ).binding(
       emailAddress
     ).first(Self.user)
   }
@@ -156,7 +158,7 @@ extension Directory {
   /// - Returns: nil for a disabled user, or when the password changed after its hash was read.
   func recordName(ofEnabledUser key: Int64, passwordHash: String) throws -> String? {
     try connection.statement(
-      SQL("user.enabled", "SELECT recordName FROM user WHERE id = ?1 AND passwordHash = ?2 AND NOT isDisabled")
+      SQL("user.enabled", "SELECT recordName FROM user WHERE id = ?1 AND passwordHash = ?2 AND isDisabled = 0")
     )
     .binding(key, passwordHash).first { $0.text(0) }
   }
@@ -230,7 +232,7 @@ extension Directory {
         "webAuthToken.user",
         """
         SELECT user.recordName, webAuthToken.hash FROM webAuthToken JOIN user ON user.id = webAuthToken.user \
-        WHERE hash = ?1 AND NOT user.isDisabled
+        WHERE hash = ?1 AND user.isDisabled = 0
         """
       )
     ).binding(hash).first { (recordName: $0.text(0), hash: $0.blob(1)) }
@@ -290,7 +292,7 @@ extension Directory {
   private static let columns =
     "recordName, name, email, givenName, familyName, isDisabled, isDiscoverable, passwordHash IS NOT NULL, phone"
 
-  private static func user(_ row: Statement) -> User {
+  private static func user(_ row: DirectoryStatement) -> User {
     User(
       recordName: row.text(0), name: row.text(1), emailAddress: row.optionalText(2), phoneNumber: row.optionalText(8),
       givenName: row.optionalText(3),

@@ -75,7 +75,7 @@ extension Directory {
         room -= 1
       }
       try put(invitation, of: share, shard: shard, number: number)
-      if isNew { added.append((connection.lastInsertRowID, invitation)) }
+      if isNew { added.append((try connection.insertedKey(), invitation)) }
     }
     return added
   }
@@ -90,7 +90,8 @@ extension Directory {
         INSERT INTO waitingInvitation (container, environment, owner, zoneName, shareName, participantID, email, phone,
           added, shard, at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
-        ON CONFLICT DO UPDATE SET email = excluded.email, phone = excluded.phone, shard = excluded.shard, \
+        ON CONFLICT (container, environment, owner, zoneName, shareName, participantID) DO UPDATE SET
+          email = excluded.email, phone = excluded.phone, shard = excluded.shard, \
         at = excluded.at
         """)
     ).binding(
@@ -117,7 +118,7 @@ extension Directory {
         "waitingInvitation.find",
         """
         SELECT 1 FROM waitingInvitation
-        WHERE (email = ?1 OR phone = ?2) AND container = ?3 AND environment = ?4 LIMIT 1
+        WHERE (\(connection.isAddress("email", 1)) OR phone = ?2) AND container = ?3 AND environment = ?4 LIMIT 1
         """)
     ).binding(emailAddress, phoneNumber, container.rawValue, environment.rawValue).first { _ in true } ?? false
   }

@@ -1,4 +1,4 @@
-// The directory: users, credentials, access rights, containers and schemas. One actor over one SQLite file.
+// The directory: users, credentials, access rights, containers and schemas. One actor over one engine.
 
 import Crypto
 import Dispatch
@@ -10,16 +10,14 @@ import ServiceKit
 
 /// The durable state of the share service.
 ///
-/// Every change is on disk (`synchronous=FULL`) before a method returns; a method that throws changed nothing, except
-/// after a failed sync (see `change`). Credentials are stored as SHA-256 only.
+/// Every change is durable before a method returns; a method that throws changed nothing, unless the outcome of its
+/// commit is unknown (see `DirectoryStore`). Credentials are stored as SHA-256 only.
 actor Directory {
   private let executor = BlockingExecutor(label: "directory")
   nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-  private let path: String
-  private var file: Connection
-  /// Set after a failed sync: the kernel may have dropped unwritten pages, so the connection must not be used any more.
-  private var mustReopen = false
+  let store: any DirectoryStore
+  private var knownConnectionCount = 0
   let clock: any WallClock
   let random: any RandomSource
   /// The number of shards that the installation was created with.
@@ -34,54 +32,48 @@ actor Directory {
   /// Environments as last read or written.
   var environments: [EnvironmentKey: EnvironmentState] = [:]
 
-  /// Opens the directory in `path`, or creates it.
-  /// - Parameter shardCount: of a new directory, nil: the default. An existing directory's number can't change.
-  /// - Parameter epoch: the directory keeps the highest one.
-  /// - Parameter operatorToken: called once this process has the file to itself.
-  /// - Throws: `InstallationProblem` with one sentence for the operator.
+  /// Opens the directory, or creates it.
+  /// - Parameters:
+  ///   - shardCount: of a new directory, nil: the default. An existing directory's number can't change.
+  ///   - epoch: the directory keeps the highest one. In PostgreSQL each opening raises it.
+  ///   - operatorToken: called once this process has the directory to itself.
+  ///   - onSuccession: called when another share service turns out to lead.
+  /// - Throws: `InstallationProblem` with one sentence for the operator; `PostgreSQLDirectory.Led`, `PostgreSQLError`.
   init(
-    path: String, shardCount: Int?, epoch: Int64 = 0, operatorToken: () throws -> String,
-    sessions: SessionPolicy = SessionPolicy(), clock: any WallClock, random: any RandomSource
+    _ place: DirectoryPlace, shardCount: Int?, epoch: Int64 = 0, operatorToken: () throws -> String,
+    sessions: SessionPolicy = SessionPolicy(), clock: any WallClock, random: any RandomSource,
+    onSuccession: @escaping @Sendable (Int64) -> Void = { _ in }
   ) throws {
-    let connection = try DirectoryFormat.open(path)
-    self.shardCount = try DirectoryFormat.settleShardCount(shardCount, in: connection)
-    self.epoch = try DirectoryFormat.settleEpoch(epoch, in: connection)
-    signingKey = try DirectoryFormat.settleSigningKey(in: connection, random: random)
-    self.path = path
-    file = connection
+    let store: any DirectoryStore
+    switch place {
+    case .file(let path):
+      store = try SQLiteDirectory(path)
+      self.epoch = try DirectoryFormat.settleEpoch(epoch, in: store.connection)
+    case .database(let configuration):
+      let database = try PostgreSQLDirectory(configuration, leastEpoch: epoch, onSuccession: onSuccession)
+      self.epoch = database.epoch
+      store = database
+    }
+    self.shardCount = try DirectoryFormat.settleShardCount(shardCount, in: store.connection)
+    signingKey = try DirectoryFormat.settleSigningKey(in: store.connection, random: random)
+    self.store = store
     operatorTokenHash = SHA256.hash(try operatorToken())
     self.sessions = sessions
     self.clock = clock
     self.random = random
   }
 
-  /// Closes the file; the directory must not be used afterwards.
-  func close() {
-    // Dropped because the next start recovers the write-ahead log.
-    if !mustReopen { _ = try? file.checkpoint(.truncate) }
-    mustReopen = false
-    file.close()
-  }
+  /// Closes the directory; it must not be used afterwards.
+  func close() { store.close() }
 
-  /// The open file. After a failed sync it is opened again; as long as that fails, every use throws and the next use
-  /// tries again.
-  var connection: Connection {
-    if mustReopen, let opened = try? DirectoryFormat.open(path) {
-      // Dropped above because callers and the health check get the closed connection's error.
-      mustReopen = false
-      file = opened
+  /// The open connection. As long as there is none, every use throws and the next use tries again.
+  var connection: DirectoryConnection {
+    let connection = store.connection
+    if store.connectionCount != knownConnectionCount {
+      knownConnectionCount = store.connectionCount
       environments = [:]
     }
-    return file
-  }
-
-  /// True when this is still the connection in use.
-  func isOpen(_ connection: Connection) -> Bool { !mustReopen && connection === file }
-
-  /// Closes without a checkpoint: only the log on the disk decides which changes are durable.
-  private func abandonFile() {
-    file.close()
-    mustReopen = true
+    return connection
   }
 
   /// For health checks.
@@ -90,31 +82,16 @@ actor Directory {
     (try? DirectoryFormat.value("shardCount", in: connection)) != nil
   }
 
-  /// Runs `body` as one durable change and keeps the write-ahead log short.
-  ///
-  /// After a failed sync the change's fate is unknown: the log on the disk decides when the file is opened again.
+  /// Runs `body` as one durable change.
   func change<Value>(_ body: () throws -> Value) throws -> Value {
     do {
-      let value = try connection.transaction(body)
-      shortenLog()
-      return value
-    } catch let error as SQLiteError where error.isSyncError {
-      abandonFile()
+      return try store.change(body)
+    } catch let error as any DirectoryEngineError where !error.isUniqueViolation {
+      // Whether the change is stored may be unknown.
+      environments = [:]
       throw error
     }
   }
-
-  private func shortenLog() {
-    guard file.logPageCount >= Self.checkpointPageCount else { return }
-    do {
-      try file.checkpoint(.passive)
-    } catch {
-      // Dropped because the change is already durable, and the next change tries the checkpoint again.
-      if error.isSyncError { abandonFile() }
-    }
-  }
-
-  private static let checkpointPageCount = 1_000
 
   // MARK: The cluster map
 

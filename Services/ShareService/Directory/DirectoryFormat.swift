@@ -195,21 +195,21 @@ enum DirectoryFormat: Int64, CaseIterable {
 
   // MARK: Single values
 
-  static func value(_ name: String, in connection: Connection) throws -> [UInt8]? {
+  static func value(_ name: String, in connection: DirectoryConnection) throws -> [UInt8]? {
     try connection.statement(SQL("value.get", "SELECT content FROM value WHERE name = ?1")).binding(name).first {
       $0.blob(0)
     }
   }
 
-  static func set(_ name: String, _ content: [UInt8], in connection: Connection) throws {
+  static func set(_ name: String, _ content: [UInt8], in connection: DirectoryConnection) throws {
     try connection.statement(
-      SQL("value.set", "INSERT INTO value VALUES (?1, ?2) ON CONFLICT DO UPDATE SET content = excluded.content")
+      SQL("value.set", "INSERT INTO value VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET content = excluded.content")
     )
     .binding(name, content).run()
   }
 
   /// The number of shards decides each record's place, so it never changes after the installation is created.
-  static func settleShardCount(_ wanted: Int?, in connection: Connection) throws -> Int {
+  static func settleShardCount(_ wanted: Int?, in connection: DirectoryConnection) throws -> Int {
     if let stored = try value("shardCount", in: connection).flatMap({ Int(String(decoding: $0, as: UTF8.self)) }) {
       guard wanted == nil || wanted == stored else {
         throw InstallationProblem(
@@ -235,14 +235,18 @@ enum DirectoryFormat: Int64, CaseIterable {
   }
 
   /// The highest epoch that the directory was opened with; 0 when it never had one.
-  static func settleEpoch(_ given: Int64, in connection: Connection) throws -> Int64 {
-    let stored = try value("epoch", in: connection).flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? 0
+  static func settleEpoch(_ given: Int64, in connection: DirectoryConnection) throws -> Int64 {
+    let stored = try epoch(in: connection)
     if given <= stored { return stored }
     try connection.transaction { try set("epoch", Array(String(given).utf8), in: connection) }
     return given
   }
 
-  static func settleSigningKey(in connection: Connection, random: any RandomSource) throws -> [UInt8] {
+  static func epoch(in connection: DirectoryConnection) throws -> Int64 {
+    try value("epoch", in: connection).flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? 0
+  }
+
+  static func settleSigningKey(in connection: DirectoryConnection, random: any RandomSource) throws -> [UInt8] {
     if let stored = try value("signingKey", in: connection) { return stored }
     let key = random.bytes(32)
     try connection.transaction { try set("signingKey", key, in: connection) }
@@ -250,7 +254,7 @@ enum DirectoryFormat: Int64, CaseIterable {
   }
 
   /// A number that rises with every call, also across restarts; within a transaction.
-  static func nextVersion(in connection: Connection) throws -> Int64 {
+  static func nextVersion(in connection: DirectoryConnection) throws -> Int64 {
     let last = try value("version", in: connection).flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? 0
     try set("version", Array(String(last + 1).utf8), in: connection)
     return last + 1

@@ -11,11 +11,16 @@ public final class CuttingProxy: Sendable {
     public var requestByteCount: Int?
     /// Bytes of the server's that pass.
     public var answerByteCount: Int?
+    /// True: once a connection was cut, the next ones are not.
+    public var isOnce: Bool
 
-    public init(requestByteCount: Int? = nil, answerByteCount: Int? = nil) {
+    public init(requestByteCount: Int? = nil, answerByteCount: Int? = nil, isOnce: Bool = false) {
       self.requestByteCount = requestByteCount
       self.answerByteCount = answerByteCount
+      self.isOnce = isOnce
     }
+
+    var isSet: Bool { requestByteCount != nil || answerByteCount != nil }
   }
 
   public struct NoFreePort: Error {}
@@ -30,6 +35,9 @@ public final class CuttingProxy: Sendable {
   public var address: String { "http://127.0.0.1:\(port)" }
   /// Bytes that passed since the last `set`.
   public var passedByteCounts: (request: Int, answer: Int) { passed.withLock { $0 } }
+
+  /// False once a cut was made that happens once.
+  public var willCut: Bool { cut.withLock(\.isSet) }
 
   /// - Parameter address: ends with a colon and the port of a server of this machine.
   public init(to address: String) throws {
@@ -137,7 +145,10 @@ public final class CuttingProxy: Sendable {
       }
       let allowed = limit.map { max(0, min(count, $0 - before)) } ?? count
       if allowed > 0, send(target, buffer, allowed, Int32(MSG_NOSIGNAL)) != allowed { return }
-      if allowed < count { return }
+      if allowed < count {
+        cut.withLock { if $0.isOnce { $0 = Cut() } }
+        return
+      }
     }
   }
 }

@@ -1,0 +1,113 @@
+// The leader's sign of life in the database, and the look of those that wait for the lead.
+
+import PostgreSQL
+import ServiceKit
+
+/// Beats once a second in a session of its own, because a change may wait for a standby much longer than that.
+actor DirectoryPulse {
+  private let executor = BlockingExecutor(label: "directory pulse")
+  nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+  private let configuration: SessionConfiguration
+  private let epoch: Int64
+  private let onSuccession: @Sendable (Int64) -> Void
+  private var session: Session?
+
+  static let interval = Duration.seconds(1)
+
+  init(
+    _ configuration: PostgreSQLDirectory.Configuration, epoch: Int64, onSuccession: @escaping @Sendable (Int64) -> Void
+  ) {
+    var session = configuration.session
+    session.commandLimit = .seconds(2)
+    self.configuration = session
+    self.epoch = epoch
+    self.onSuccession = onSuccession
+  }
+
+  /// Beats until the task is cancelled or another share service leads.
+  func run() async {
+    while !Task.isCancelled {
+      do {
+        guard try beat() else { return }
+      } catch {
+        // Dropped because the next beat connects anew; changes report that the database is away.
+        close()
+      }
+      // Dropped because a cancelled sleep ends the loop.
+      try? await Task.sleep(for: Self.interval)
+    }
+    close()
+  }
+
+  func close() {
+    session?.close()
+    session = nil
+  }
+
+  /// - Returns: false when another share service leads.
+  func beat() throws -> Bool {
+    let session = try session ?? Session(configuration)
+    if self.session == nil {
+      self.session = session
+      // A beat needs no confirmation: nothing depends on an old one.
+      _ = try session.rows(Command("pulse.settings", "SET synchronous_commit = off"))
+    }
+    if try session.rows(TenureCommand.beat.command, [.integer(epoch)]).changedCount > 0 { return true }
+    onSuccession(try session.rows(TenureCommand.epoch.command).first?.integer(0) ?? epoch + 1)
+    return false
+  }
+}
+
+/// Watches the leader while this share service waits.
+actor LeaderWatch {
+  private let executor = BlockingExecutor(label: "leader watch")
+  nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+  private struct Pulse: Equatable {
+    let epoch: Int64
+    let beat: Int64
+  }
+
+  private let configuration: PostgreSQLDirectory.Configuration
+  private var session: Session?
+  /// The last change of the pulse, and the time of the look that found it.
+  private var last: (pulse: Pulse, at: ContinuousClock.Instant)?
+
+  /// The time without a beat after which a leader counts as frozen: it loses its session, and the lead with that.
+  static let patience = Duration.seconds(3)
+
+  init(_ configuration: PostgreSQLDirectory.Configuration) { self.configuration = configuration }
+
+  /// Looks at the leader's lock and pulse. Ends the leader's session if it has not beaten for `patience`.
+  /// - Returns: false when the lead may be free, and when the database can't tell.
+  func seesLeader(at now: ContinuousClock.Instant) -> Bool {
+    do {
+      let session = try session ?? Session(configuration.session)
+      self.session = session
+      let schema = Value.text(configuration.schema)
+      guard try session.rows(TenureCommand.isHeld.command, [schema, .integer(0)]).first?.boolean(0) == true,
+        let row = try session.rows(TenureCommand.pulse.command).first
+      else { return false }
+      let pulse = Pulse(epoch: try row.integer(0), beat: try row.integer(1))
+      guard let last, last.pulse == pulse else {
+        self.last = (pulse, now)
+        return true
+      }
+      if now - last.at < Self.patience { return true }
+      _ = try session.rows(TenureCommand.end.command, [schema, .integer(0)])
+      self.last = nil
+      return false
+    } catch {
+      // Dropped because the attempt to lead reports why the database is away.
+      close()
+      return false
+    }
+  }
+
+  func close() {
+    session?.close()
+    session = nil
+    last = nil
+  }
+}
