@@ -123,6 +123,31 @@ import Testing
     }
   }
 
+  @Test func `the database fails over to its standby, and nothing acknowledged is lost or done twice`() async throws {
+    let primary = try PrivateCluster()
+    let standby = try PrivateCluster(following: primary)
+    let (folders, ports) = ("\(primary.folder),\(standby.folder)", "\(primary.port),\(standby.port)")
+    // The primary's commits wait for the standby. After the failover none is left to wait for.
+    let database = "host=\(folders) port=\(ports) user=aquifer dbname=postgres options='-c synchronous_commit=on'"
+    try await SeparateProcesses.run { processes in
+      let world = SharesWorld(processes, database)
+      try await processes.start("share-1", world.options("first"))
+      try processes.startUnready("share-2", world.options("second"))
+      let app = try await world.startOthers()
+      var made: Set<String> = []
+      for number in 0..<40 {
+        if number == 20 {
+          try primary.kill()
+          try standby.promote()
+        }
+        let name = "user-\(number)"
+        try await world.make(name, in: app.installation)
+        made.insert(name)
+      }
+      try await world.expectUsers(made, in: app.installation)
+    }
+  }
+
   @Test func `while the database is away calls are put off, and the same share service goes on`() async throws {
     let cluster = try PrivateCluster()
     try await SeparateProcesses.run { processes in
@@ -151,20 +176,22 @@ import Testing
 private struct SharesWorld {
   let processes: SeparateProcesses
   /// The directory's place, if it is in PostgreSQL.
-  let cluster: PrivateCluster?
+  let database: String?
 
-  init(_ processes: SeparateProcesses, _ cluster: PrivateCluster? = nil) {
+  init(_ processes: SeparateProcesses, _ database: String? = nil) {
     self.processes = processes
-    self.cluster = cluster
+    self.database = database
+  }
+
+  init(_ processes: SeparateProcesses, _ cluster: PrivateCluster) {
+    self.init(processes, "\(cluster.address) options='-c synchronous_commit=local'")
   }
 
   func folder(_ name: String) -> String { processes.folder.path + "/" + name }
 
   func options(_ folder: String) -> [String] {
-    let database = cluster.map {
-      ["--directory", "\($0.address) options='-c synchronous_commit=local'", "--allow-asynchronous"]
-    }
-    return ["--data", self.folder(folder), "--shards", "4"] + (database ?? [])
+    ["--data", self.folder(folder), "--shards", "4"]
+      + (database.map { ["--directory", $0, "--allow-asynchronous"] } ?? [])
   }
 
   func startOthers() async throws -> App {
@@ -182,7 +209,7 @@ private struct SharesWorld {
   /// Makes a user, as soon as a share service answers. A repetition may find that its predecessor had made the user.
   func make(_ name: String, in installation: Installation) async throws {
     var told = ""
-    for attempt in 0..<100 {
+    for attempt in 0..<600 {
       let answer = try await installation.send(
         "POST", installation.ready.gateway + "/admin/1/users", bearer: installation.ready.operatorToken,
         bytes: Value.object(["name": .string(name)]).json)

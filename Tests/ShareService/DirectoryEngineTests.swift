@@ -35,9 +35,12 @@ import Testing
   /// A session of an operator.
   private func session() throws -> Session { try Session(try configuration().session) }
 
-  /// Ends the leader's session.
+  /// Ends the leader's session, and waits until its lock is free.
   private func cut() throws {
-    _ = try session().rows(TenureCommand.end.command, [.text(try configuration().schema), .integer(0)])
+    let (other, holder) = (try session(), [Value.text(try configuration().schema), .integer(0)])
+    repeat {
+      _ = try other.rows(TenureCommand.end.command, holder)
+    } while try other.rows(TenureCommand.isHeld.command, holder).first?.boolean(0) == true
   }
 
   @Test func `the tables of both engines have the same columns`() throws {
@@ -110,7 +113,8 @@ import Testing
     try cut()
     // Another one has the lock, and is about to lead.
     let contender = try session()
-    _ = try contender.rows(TenureCommand.hold.command, [.text(try configuration().schema)])
+    let lock = try contender.rows(TenureCommand.hold.command, [.text(try configuration().schema)])
+    #expect(try lock.first?.boolean(0) == true)
     #expect(throws: PostgreSQLDirectory.Led(epoch: nil)) { try has("before", in: former) }
     #expect(succession.epoch == nil)
     contender.close()
