@@ -53,8 +53,8 @@ extension ServiceProcess {
   }
 
   /// Keeps up to two megabytes of freed memory in each of the allocator's arenas. Otherwise the memory of an answer of
-  /// some hundred kilobytes goes back to the kernel, and comes again, cleared, with the next one (docs/operating/
-  /// PERFORMANCE.md). The allocator's own variables, where they are set, come first.
+  /// some hundred kilobytes goes back to the kernel, and comes again, cleared, with the next one. The allocator's own
+  /// variables, where they are set, come first.
   private static func keepFreedMemory() {
     let variables = ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"]
     guard variables.allSatisfy({ getenv($0) == nil }) else { return }
