@@ -72,7 +72,9 @@ let layers: [Target] = [
   shared("XCDataModel", ["XML", "ObjectModel", "Records"]),
   shared("History", ["Records", "MessagePack"]),
   shared("Mirroring", ["JSON", "MessagePack", "Records", "ObjectModel", "History"]),
-  shared("WebServices", ["JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "Crypto"]),
+  shared(
+    "WebServices",
+    ["JSON", "MessagePack", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "Crypto"]),
   shared("SQLite", ["CSQLite", "CSQLiteLog"]),
   shared("HTTPClient", ["CCurl"]),
   shared("Mail", ["CCurl", "Crypto"]),

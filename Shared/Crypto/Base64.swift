@@ -14,12 +14,10 @@ public enum Base64 {
   }
 
   /// Appends the text to `buffer`, as ASCII.
-  public static func append(_ bytes: [UInt8], to buffer: inout [UInt8]) {
+  public static func append(_ bytes: UnsafeRawBufferPointer, to buffer: inout [UInt8]) {
     buffer.append(addingCapacity: encodedByteCount(bytes.count) + 1) { (span: inout OutputSpan<UInt8>) in
       span.withUnsafeMutableBufferPointer { text, initialized in
-        initialized = bytes.withUnsafeBytes {
-          encode($0, into: UnsafeMutableBufferPointer(rebasing: text[initialized...]))
-        }
+        initialized += encode(bytes, into: UnsafeMutableBufferPointer(rebasing: text[initialized...]))
       }
     }
   }

@@ -1,5 +1,6 @@
 // Writes JSON by appending runs of bytes, without intermediate strings.
 
+import CSimdJSON
 import Crypto
 
 /// Appends JSON to a byte array. It writes commas and escapes; the caller balances the brackets (checked in debug
@@ -14,6 +15,9 @@ public struct JSONWriter: Sendable {
 
   public init(reservingByteCount count: Int = 256) { bytes.reserveCapacity(count) }
 
+  /// Makes room for further bytes at once.
+  public mutating func reserve(_ byteCount: Int) { bytes.reserveCapacity(bytes.count + byteCount) }
+
   public mutating func beginObject() { begin(UInt8(ascii: "{")) }
   public mutating func endObject() { end(UInt8(ascii: "{"), UInt8(ascii: "}")) }
   public mutating func beginArray() { begin(UInt8(ascii: "[")) }
@@ -27,6 +31,20 @@ public struct JSONWriter: Sendable {
   }
 
   public mutating func string(_ value: String) { quote(value, isKey: false) }
+
+  /// Writes a text of the bytes of a stored value.
+  /// - Returns: false if they are no UTF-8; then what was written is unusable.
+  public mutating func string(utf8: UnsafeBufferPointer<UInt8>) -> Bool {
+    quote(utf8, isKey: false) || csj_is_utf8(utf8.baseAddress, utf8.count)
+  }
+
+  /// As `string(utf8:)`, for a key.
+  public mutating func key(utf8: UnsafeBufferPointer<UInt8>) -> Bool {
+    #if DEBUG
+      precondition(open.last == UInt8(ascii: "{"), "a key stands outside of an object")
+    #endif
+    return quote(utf8, isKey: true) || csj_is_utf8(utf8.baseAddress, utf8.count)
+  }
 
   public mutating func integer(_ value: Int64) {
     separate()
@@ -51,7 +69,9 @@ public struct JSONWriter: Sendable {
   }
 
   /// Writes the bytes as a string of base64.
-  public mutating func base64(_ value: [UInt8]) {
+  public mutating func base64(_ value: [UInt8]) { value.withUnsafeBytes { base64($0) } }
+
+  public mutating func base64(_ value: UnsafeRawBufferPointer) {
     separate()
     bytes.append(UInt8(ascii: "\""))
     Base64.append(value, to: &bytes)
@@ -150,7 +170,19 @@ public struct JSONWriter: Sendable {
   #endif
 
   private mutating func append(_ text: StaticString) {
-    bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    put(byteCount: text.utf8CodeUnitCount) { $0.initialize(from: text.utf8Start, count: text.utf8CodeUnitCount) }
+  }
+
+  /// Makes room for bytes, which `fill` initializes.
+  @inline(__always)
+  private mutating func put(byteCount: Int, _ fill: (UnsafeMutablePointer<UInt8>) -> Void) {
+    bytes.append(addingCapacity: byteCount) { (span: inout OutputSpan<UInt8>) in
+      span.withUnsafeMutableBufferPointer { buffer, count in
+        guard let base = buffer.baseAddress else { return }
+        fill(base + count)
+        count += byteCount
+      }
+    }
   }
 
   private mutating func appendDigits(_ value: Int64) {
@@ -172,23 +204,18 @@ public struct JSONWriter: Sendable {
 // MARK: Strings
 
 extension JSONWriter {
-  /// Writes a string with its quotes, the comma before it and, for a key, the colon after it. Text without escapes,
-  /// which is most text, is appended at once.
   private mutating func quote(_ text: String, isKey: Bool) {
     var text = text
-    text.withUTF8 { text in
-      let end = Self.firstSpecial(in: text, from: 0)
-      if end == text.count {
-        appendPlain(text, isKey: isKey)
-      } else {
-        appendEscaped(text, firstSpecial: end, isKey: isKey)
-      }
-    }
-    needsComma = !isKey
+    _ = text.withUTF8 { quote($0, isKey: isKey) }
   }
 
-  private mutating func appendPlain(_ text: UnsafeBufferPointer<UInt8>, isKey: Bool) {
+  /// Writes a string with its quotes, the comma before it and, for a key, the colon after it. Text without escapes,
+  /// which is most text, is looked through and copied at once.
+  /// - Returns: whether the text is known to be ASCII.
+  private mutating func quote(_ text: UnsafeBufferPointer<UInt8>, isKey: Bool) -> Bool {
     let needsComma = needsComma
+    self.needsComma = !isKey
+    var copied = csj_copied(length: 0, is_ascii: true)
     // Room for a comma, two quotes and a colon.
     bytes.append(addingCapacity: text.count + 4) { (span: inout OutputSpan<UInt8>) in
       span.withUnsafeMutableBufferPointer { buffer, count in
@@ -199,61 +226,40 @@ extension JSONWriter {
         }
         if needsComma { put(UInt8(ascii: ",")) }
         put(UInt8(ascii: "\""))
-        if let start = text.baseAddress { (base + count).initialize(from: start, count: text.count) }
-        count += text.count
+        if let start = text.baseAddress { copied = csj_copy_plain(base + count, start, text.count) }
+        count += copied.length
+        guard copied.length == text.count else { return }
         put(UInt8(ascii: "\""))
         if isKey { put(UInt8(ascii: ":")) }
       }
     }
-  }
-
-  private mutating func appendEscaped(_ text: UnsafeBufferPointer<UInt8>, firstSpecial: Int, isKey: Bool) {
-    if needsComma { bytes.append(UInt8(ascii: ",")) }
-    bytes.append(UInt8(ascii: "\""))
-    var (start, end) = (0, firstSpecial)
-    while true {
-      bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[start..<end]))
-      guard end < text.count else { break }
-      escape(text[end])
-      start = end + 1
-      end = Self.firstSpecial(in: text, from: start)
-    }
+    if copied.length == text.count { return copied.is_ascii }
+    let isRestASCII = appendEscaped(UnsafeBufferPointer(rebasing: text[copied.length...]))
     bytes.append(UInt8(ascii: "\""))
     if isKey { bytes.append(UInt8(ascii: ":")) }
+    return copied.is_ascii && isRestASCII
   }
 
-  /// The position of the next byte that JSON requires to be escaped, or the end. Compares eight bytes at a time.
-  private static func firstSpecial(in text: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
-    let raw = UnsafeRawBufferPointer(text)
-    var position = start
-    while position + 8 <= text.count {
-      let marks = specialMarks(raw.loadUnaligned(fromByteOffset: position, as: UInt64.self).littleEndian)
-      if marks != 0 { return position + marks.trailingZeroBitCount / 8 }
-      position += 8
+  /// Appends text that begins with a byte to escape.
+  /// - Returns: whether the text is known to be ASCII.
+  private mutating func appendEscaped(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+    var (place, isASCII) = (0, true)
+    while place < text.count {
+      escape(text[place])
+      place += 1
+      let rest = UnsafeBufferPointer(rebasing: text[place...])
+      guard let start = rest.baseAddress, !rest.isEmpty else { break }
+      bytes.append(addingCapacity: rest.count) { (span: inout OutputSpan<UInt8>) in
+        span.withUnsafeMutableBufferPointer { buffer, count in
+          guard let base = buffer.baseAddress else { return }
+          let copied = csj_copy_plain(base + count, start, rest.count)
+          count += copied.length
+          place += copied.length
+          isASCII = isASCII && copied.is_ascii
+        }
+      }
     }
-    let restCount = text.count - position
-    if restCount > 0, text.count >= 8 {
-      // Loads the last eight bytes, drops those before `position`, and pads the end with spaces, which are not special.
-      let last = raw.loadUnaligned(fromByteOffset: text.count - 8, as: UInt64.self).littleEndian
-      let marks = specialMarks(last >> UInt64(8 * (8 - restCount)) | 0x2020_2020_2020_2020 << UInt64(8 * restCount))
-      return position + min(restCount, marks.trailingZeroBitCount / 8)
-    }
-    while position < text.count, text[position] >= 0x20, text[position] != 0x22, text[position] != 0x5c {
-      position += 1
-    }
-    return position
-  }
-
-  /// Marks the high bit of each special byte among eight, the first byte lowest. Only the lowest mark is reliable.
-  @inline(__always)
-  private static func specialMarks(_ word: UInt64) -> UInt64 {
-    let ones: UInt64 = 0x0101_0101_0101_0101
-    let quotes = word ^ (ones &* 0x22)
-    let backslashes = word ^ (ones &* 0x5c)
-    // A byte's high bit becomes set when the byte underflows, so was below 0x20 or equal. Bytes that had the bit
-    // already are UTF-8 and do not count. Borrows spread upwards only, so the lowest mark is always true.
-    return (((word &- ones &* 0x20) & ~word) | ((quotes &- ones) & ~quotes) | ((backslashes &- ones) & ~backslashes))
-      & 0x8080_8080_8080_8080
+    return isASCII
   }
 
   private mutating func escape(_ byte: UInt8) {

@@ -157,3 +157,31 @@ private final class Tree: Sendable {
     bytes.deallocate()
   }
 }
+
+extension msgpack_object {
+  /// The value of an integer of either sign; nil when it exceeds Int64, and for other kinds.
+  fileprivate var integer: Int64? {
+    switch type {
+    case MSGPACK_OBJECT_POSITIVE_INTEGER: Int64(exactly: via.u64)
+    case MSGPACK_OBJECT_NEGATIVE_INTEGER: via.i64
+    default: nil
+    }
+  }
+
+  /// The value of a text in valid UTF-8; nil for other kinds.
+  fileprivate var string: String? { utf8.flatMap { String(utf8: $0) } }
+
+  fileprivate var utf8: UnsafeBufferPointer<UInt8>? {
+    guard type == MSGPACK_OBJECT_STR else { return nil }
+    let text = via.str
+    return UnsafeBufferPointer(
+      start: UnsafeRawPointer(text.ptr)?.assumingMemoryBound(to: UInt8.self), count: Int(text.size))
+  }
+
+  fileprivate var bytes: UnsafeBufferPointer<UInt8>? {
+    guard type == MSGPACK_OBJECT_BIN else { return nil }
+    let bytes = via.bin
+    return UnsafeBufferPointer(
+      start: UnsafeRawPointer(bytes.ptr)?.assumingMemoryBound(to: UInt8.self), count: Int(bytes.size))
+  }
+}

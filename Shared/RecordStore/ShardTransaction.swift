@@ -29,10 +29,12 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
 
   /// The record or its tombstone; nil when the name was never used.
   func record(named recordName: String, in zone: Int64) throws -> StoredRecord?
-  /// Records and tombstones changed after `sequence`, ascending by sequence. Each appears once, in its latest state.
-  func changes(in zone: Int64, after sequence: Int64, limit: Int) throws -> [StoredRecord]
-  /// Records and tombstones changed after `sequence` and before `end`, descending by sequence.
-  func changesBackwards(in zone: Int64, after sequence: Int64, before end: Int64, limit: Int) throws -> [StoredRecord]
+  /// Appends the rows of records and tombstones of a zone changed after `sequence`, ascending by sequence. Each appears
+  /// once, in its latest state.
+  func readChanges(after sequence: Int64, limit: Int, into rows: inout RecordRows) throws
+  /// Appends the rows of records and tombstones of a zone changed after `sequence` and before `end`, descending by
+  /// sequence.
+  func readChangesBackwards(after sequence: Int64, before end: Int64, limit: Int, into rows: inout RecordRows) throws
   /// Live records of a type with names after `recordName`, ascending by record name in `RecordNameOrder`. It steps over
   /// records of other types one by one, which an index of the type avoids.
   func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws

@@ -75,38 +75,56 @@ extension Record {
 
   /// Reads a record straight from a database's memory, and keeps no reference to that memory.
   public init(decoding blob: UnsafeRawBufferPointer, recordName: String, recordType: String) throws(StoredFormatError) {
+    self = try Self.read(blob) { head, cursor throws(MessagePackError) in
+      try Record(head, &cursor, recordName: recordName, recordType: recordType)
+    }
+  }
+
+  /// Lends the pieces of a stored record: its head, and a cursor at the versions of its fields if it has any, else at
+  /// its fields.
+  /// - Throws: as `init(decoding:)`, for what `body` reads.
+  public static func read<Result>(
+    _ blob: UnsafeRawBufferPointer,
+    _ body: (_ head: StoredRecordHead, _ cursor: inout MessagePackCursor) throws(MessagePackError) -> Result
+  ) throws(StoredFormatError) -> Result {
     var unknownFormat: Int64?
     do throws(MessagePackError) {
-      self = try MessagePackCursor.read(blob) { cursor throws(MessagePackError) in
+      return try MessagePackCursor.read(blob) { cursor throws(MessagePackError) in
         let format = try cursor.integer()
         guard format == Self.format || format == Self.versionedFormat else {
           unknownFormat = format
           throw MessagePackError("format \(format)")
         }
-        return try Record(
-          &cursor, hasVersions: format == Self.versionedFormat, recordName: recordName, recordType: recordType)
+        return try body(StoredRecordHead(&cursor, hasVersions: format == Self.versionedFormat), &cursor)
       }
     } catch {
       throw unknownFormat.map { .unknownFormat($0) } ?? StoredFormatError(error)
     }
   }
 
-  private init(_ cursor: inout MessagePackCursor, hasVersions: Bool, recordName: String, recordType: String)
-    throws(MessagePackError)
-  {
-    let created = Stamp(
-      timestamp: try cursor.integer(), userRecordName: try cursor.string(), deviceID: try cursor.string())
+  private init(
+    _ head: StoredRecordHead, _ cursor: inout MessagePackCursor, recordName: String, recordType: String
+  ) throws(MessagePackError) {
+    let created = try Stamp(head.created)
     let modified = Stamp(
-      timestamp: try cursor.integer(), userRecordName: try cursor.optionalString() ?? created.userRecordName,
-      deviceID: try cursor.optionalString() ?? created.deviceID)
-    let parent = try cursor.optionalString()
-    let shortGUID = try cursor.optionalString()
-    let versions = hasVersions ? try cursor.versions() : []
+      timestamp: head.modified.timestamp,
+      userRecordName: head.sharesUser ? created.userRecordName : try String(stored: head.modified.userRecordName),
+      deviceID: head.sharesDevice ? created.deviceID : try String(stored: head.modified.deviceID))
+    let parent = try head.parent.map { piece throws(MessagePackError) in try String(stored: piece) }
+    let shortGUID = try head.shortGUID.map { piece throws(MessagePackError) in try String(stored: piece) }
+    let versions = head.hasVersions ? try cursor.versions() : []
     self.init(
       recordName: recordName, recordType: recordType, fields: try Fields(&cursor), created: created, modified: modified,
-      parent: parent,
-      shortGUID: shortGUID)
+      parent: parent, shortGUID: shortGUID)
     self.versions = versions
+  }
+}
+
+extension Stamp {
+  fileprivate init(_ stored: StoredStamp) throws(MessagePackError) {
+    self.init(
+      timestamp: stored.timestamp, userRecordName: try String(stored: stored.userRecordName),
+      deviceID: try String(stored: stored.deviceID))
   }
 }
 
@@ -114,37 +132,13 @@ extension Fields {
   fileprivate init(_ cursor: inout MessagePackCursor) throws(MessagePackError) {
     self.init()
     reserveCapacity(cursor.remainingCount / 3)
-    var last: String?
-    while cursor.remainingCount > 0 {
-      let name = try cursor.string()
-      if let last, last >= name { throw MessagePackError("the field names are not in ascending order") }
-      let tag = try FieldTag(cursor.integer())
-      append(name, Field(try cursor.fieldValue(tag.type), isEncrypted: tag.isEncrypted))
-      last = name
+    var last: StoredText?
+    while let field = try cursor.nextField(after: last) {
+      append(
+        try String(stored: field.name), Field(try cursor.fieldValue(field.type), isEncrypted: field.isEncrypted))
+      last = field.name
     }
   }
-}
-
-/// A field's type and encryption, in one number.
-private struct FieldTag {
-  private static let encrypted: Int64 = 64
-  let type: FieldType
-  let isEncrypted: Bool
-
-  init(_ field: Field) {
-    type = field.value.type
-    isEncrypted = field.isEncrypted
-  }
-
-  init(_ rawValue: Int64) throws(MessagePackError) {
-    isEncrypted = rawValue & Self.encrypted != 0
-    guard let number = UInt8(exactly: rawValue & ~Self.encrypted), let type = FieldType(rawValue: number) else {
-      throw MessagePackError("\(rawValue) is not a field's tag")
-    }
-    self.type = type
-  }
-
-  var rawValue: Int64 { Int64(type.rawValue) | (isEncrypted ? Self.encrypted : 0) }
 }
 
 extension MessagePackWriter {

@@ -1,6 +1,6 @@
 // The stored form of each kind of field value; the table is in RecordCodec.swift.
 
-import MessagePack
+public import MessagePack
 
 extension MessagePackWriter {
   mutating func field(_ value: FieldValue) {
@@ -43,7 +43,8 @@ extension MessagePackWriter {
 }
 
 extension MessagePackCursor {
-  mutating func fieldValue(_ type: FieldType) throws(MessagePackError) -> FieldValue {
+  /// Reads the value that follows a field's head.
+  public mutating func fieldValue(_ type: FieldType) throws(MessagePackError) -> FieldValue {
     switch type {
     case .int64: return .int64(try integer())
     case .timestamp: return .timestamp(try integer())

@@ -32,7 +32,7 @@ struct TextTests {
       #expect(text.utf8.count == Base64.encodedByteCount(count))
       #expect(Base64.decode(text) == bytes)
       var buffer: [UInt8] = [1]
-      Base64.append(bytes, to: &buffer)
+      bytes.withUnsafeBytes { Base64.append($0, to: &buffer) }
       #expect(buffer == [1] + Array(text.utf8))
     }
   }

@@ -22,12 +22,21 @@ extension HotPath {
       paths.append(
         HotPath("records/modify of \(count): answer", callCount: calls) { page(of: records, key: "records") })
     }
-    let rows = try Notes.records(200).map { ($0.recordName, $0.encoded()) }
+    let rows = try Notes.records(200).map { (name: Array($0.recordName.utf8), content: $0.encoded()) }
     paths.append(
       HotPath("changes/zone of 200: rows to page", callCount: 3) {
-        page(
-          of: try rows.map { name, blob in try Record(decoding: blob, recordName: name, recordType: "CD_Note") },
-          key: "records")
+        let writer = RecordDictionaryWriter(zone: Notes.zone, assets: Notes.links)
+        return try page(key: "records", byteCount: rows.reduce(1024) { $0 + $1.content.count + 768 }) { output in
+          for (place, row) in rows.enumerated() {
+            let tag = RecordChangeTag(sequence: Int64(place + 1))
+            try row.name.withUnsafeBufferPointer { name in
+              try row.content.withUnsafeBytes { content in
+                try writer.write(
+                  stored: content, recordName: name, recordType: "CD_Note", tag: tag, as: .complete, to: &output)
+              }
+            }
+          }
+        }
       })
     let request = Array(
       #"{"zones":[{"zoneID":{"zoneName":"Notes"},"syncToken":"\#(token.text)","resultsLimit":200}]}"#.utf8)
@@ -63,13 +72,19 @@ extension HotPath {
 
   private static func page(of records: [Record], key: String) -> Int {
     let writer = RecordDictionaryWriter(zone: Notes.zone, assets: Notes.links)
-    var output = JSONWriter(reservingByteCount: 64 * 1024)
+    return page(key: key, byteCount: records.reduce(1024) { $0 + $1.fields.byteCount + 768 }) { output in
+      for (place, record) in records.enumerated() {
+        writer.write(record, tag: RecordChangeTag(sequence: Int64(place + 1)), as: .complete, to: &output)
+      }
+    }
+  }
+
+  private static func page(key: String, byteCount: Int, _ write: (inout JSONWriter) throws -> Void) rethrows -> Int {
+    var output = JSONWriter(reservingByteCount: byteCount)
     output.beginObject()
     output.key(key)
     output.beginArray()
-    for (place, record) in records.enumerated() {
-      writer.write(record, tag: RecordChangeTag(sequence: Int64(place + 1)), as: .complete, to: &output)
-    }
+    try write(&output)
     output.endArray()
     output.member("syncToken", token.text)
     output.endObject()

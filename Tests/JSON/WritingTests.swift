@@ -90,6 +90,41 @@ struct WritingTests {
     }
   }
 
+  @Test func `text of every length has its escapes, from strings and from bytes`() {
+    for count in 0..<70 {
+      for special in 0...count {
+        var scalars = Array(repeating: "x" as Unicode.Scalar, count: count)
+        if special < count { scalars[special] = ["\"", "\n", "\u{1}", "é"][special % 4] }
+        if special > 20 { scalars[special - 20] = "\\" }
+        let value = String(String.UnicodeScalarView(scalars))
+        let escaped = value.replacing("\\", with: #"\\"#).replacing("\"", with: #"\""#).replacing("\n", with: #"\n"#)
+          .replacing("\u{1}", with: #"\u0001"#)
+        #expect(text { $0.string(value) } == "\"\(escaped)\"")
+        let bytes = Array(value.utf8)
+        var writer = JSONWriter()
+        let isText = bytes.withUnsafeBufferPointer { writer.string(utf8: $0) }
+        #expect(isText && String(decoding: writer.bytes, as: UTF8.self) == "\"\(escaped)\"")
+      }
+    }
+  }
+
+  @Test(
+    arguments: [
+      [0xff], [0x80], [0xc3], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xe2, 0x82], [0xf4, 0x90, 0x80, 0x80],
+    ] as [[UInt8]])
+  func `bytes that are not UTF-8 are noticed at every place, as a value and as a key`(invalid: [UInt8]) {
+    for before in 0..<40 {
+      for end in [[], Array("\"quoted\" and more text behind it".utf8)] {
+        let bytes = Array(repeating: UInt8(ascii: "x"), count: before) + invalid + end
+        var writer = JSONWriter()
+        let isText = bytes.withUnsafeBufferPointer { writer.string(utf8: $0) }
+        writer.beginObject()
+        let isName = bytes.withUnsafeBufferPointer { writer.key(utf8: $0) }
+        #expect(!isText && !isName)
+      }
+    }
+  }
+
   @Test(arguments: [
     0.0, -0.0, 1, -1, 0.1, 1e16, 1e20, 1e22, 1.5e300, .leastNonzeroMagnitude, .greatestFiniteMagnitude,
     -.leastNormalMagnitude, 1.0 / 3, 1e-7,

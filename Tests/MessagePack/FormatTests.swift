@@ -199,6 +199,73 @@ struct CursorTests {
     }
   }
 
+  @Test(arguments: [
+    Int64.min, -(1 << 31) - 1, -32769, -129, -33, -32, -1, 0, 127, 128, 255, 256, 65535, 65536, 1 << 31, 1 << 32, .max,
+  ])
+  func `a cursor reads integers of every width`(number: Int64) throws {
+    var writer = MessagePackWriter()
+    writer.arrayHeader(1)
+    writer.integer(number)
+    #expect(try read(writer.bytes) { cursor throws(MessagePackError) in try cursor.integer() } == number)
+    for end in 1..<writer.bytes.count {
+      #expect(throws: MessagePackError.self) {
+        _ = try read(Array(writer.bytes[..<end])) { cursor throws(MessagePackError) in try cursor.integer() }
+      }
+    }
+  }
+
+  @Test(arguments: [0, 1, 31, 32, 255, 256, 65535, 65536])
+  func `a cursor reads text, bytes and arrays of every length`(count: Int) throws {
+    var writer = MessagePackWriter()
+    writer.arrayHeader(3)
+    writer.string(String(repeating: "x", count: count))
+    writer.bytes([UInt8](repeating: 7, count: count))
+    writer.arrayHeader(count)
+    for _ in 0..<count { writer.null() }
+    try read(writer.bytes) { cursor throws(MessagePackError) in
+      let text = try cursor.text()
+      #expect(text.count == count && text.allSatisfy { $0 == UInt8(ascii: "x") })
+      let content = try cursor.content()
+      #expect(content.count == count && content.allSatisfy { $0 == 7 })
+      try cursor.array { inner throws(MessagePackError) in
+        #expect(inner.remainingCount == count)
+        while inner.remainingCount > 0 { #expect(try inner.skipNull()) }
+      }
+    }
+  }
+
+  @Test(
+    arguments: [
+      [0x05], [0xff], [0xc0], [0xc2], [0xc3], [0xcc, 200], [0xcd, 1, 0], [0xce, 0, 1, 0, 0], [0xd0, 0x80],
+      [0xcf, 0, 0, 0, 1, 0, 0, 0, 0], [0xca, 0, 0, 0, 0], [0xcb, 0, 0, 0, 0, 0, 0, 0, 0], [0xa2, 0x61, 0x62],
+      [0xd9, 1, 0x61], [0xda, 0, 1, 0x61], [0xdb, 0, 0, 0, 1, 0x61], [0xc4, 1, 9], [0xc5, 0, 1, 9],
+      [0xc6, 0, 0, 0, 1, 9], [0x92, 1, 0x91, 0x81, 1, 0xa1, 0x61], [0xdc, 0, 1, 5], [0xdd, 0, 0, 0, 1, 5],
+      [0xde, 0, 1, 5, 5], [0xdf, 0, 0, 0, 1, 5, 5],
+    ] as [[UInt8]])
+  func `a cursor skips a value of any kind, and notices its missing end`(value: [UInt8]) throws {
+    let read = { (bytes: [UInt8]) throws(MessagePackError) -> Int64 in
+      try MessagePackCursor.read(bytes) { cursor throws(MessagePackError) in
+        try cursor.skip()
+        return try cursor.integer()
+      }
+    }
+    #expect(try read([0x92] + value + [42]) == 42)
+    for end in 0..<value.count {
+      #expect(throws: MessagePackError.self) { _ = try read([0x92] + value[..<end]) }
+    }
+  }
+
+  @Test(
+    arguments: [[0xdd, 0xff, 0xff, 0xff, 0xff], [0x91, 0xdd, 0, 1, 0, 0, 1], [0xdc, 0xff, 0xff, 1]] as [[UInt8]])
+  func `no array announces more values than bytes follow`(bytes: [UInt8]) {
+    let error = #expect(throws: MessagePackError.self) {
+      try read(bytes) { cursor throws(MessagePackError) in
+        try cursor.array { inner throws(MessagePackError) in Issue.record("\(inner.remainingCount) values") }
+      }
+    }
+    #expect(error?.reason.contains("announces") == true)
+  }
+
   @Test func `another kind, a value missing or one left over is an error`() {
     #expect(throws: MessagePackError.self) {
       try read([0x91, 0xc0]) { cursor throws(MessagePackError) in _ = try cursor.integer() }

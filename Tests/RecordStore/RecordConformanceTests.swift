@@ -57,6 +57,46 @@ struct RecordConformanceTests {
     }
   }
 
+  @Test(arguments: StoreKind.allCases) func `rows of changes hold what the records hold, and can be shortened`(
+    _ kind: StoreKind
+  ) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let saved = try await shard.write { transaction in
+        var saved: [StoredRecord] = []
+        for name in [Sample.uuid(1), "é", Sample.uuid(2), "long-" + String(repeating: "n", count: 90), "5"] {
+          var record = Sample.note(name)
+          if name == "é" { record.fields["CD_bytes"] = Field(.bytes([1, 2, 3]), isEncrypted: true) }
+          if name == "5" { record.shortGUID = "0abc" }
+          saved.append(try transaction.save(record, in: place, origin: 17, others: 1))
+        }
+        return saved
+      }
+      let rows = try await shard.read { snapshot in
+        var rows = RecordRows(of: place.zone)
+        try snapshot.readChanges(after: 0, limit: 2, into: &rows)
+        try snapshot.readChanges(after: rows[1].sequence, limit: 9, into: &rows)
+        return rows
+      }
+      #expect(try rows.records() == saved)
+      #expect(rows.indices.map { rows.recordName(at: $0) } == saved.map(\.record.recordName))
+      #expect(try rows.recordsWithShares() == [saved[4]])
+      let backwards = try await shard.read { snapshot in
+        var rows = RecordRows(of: place.zone)
+        try snapshot.readChangesBackwards(after: saved[0].sequence, before: saved[4].sequence, limit: 9, into: &rows)
+        return rows
+      }
+      #expect(try backwards.records() == saved[1...3].reversed())
+      for end in 0...5 {
+        var shortened = rows
+        shortened.removeAll(from: end)
+        #expect(try shortened.records() == Array(saved[..<end]))
+        shortened.append(saved[0])
+        #expect(try shortened.record(at: end) == saved[0])
+      }
+    }
+  }
+
   @Test(arguments: StoreKind.allCases) func `changes page by sequence, each record once with its latest state`(
     _ kind: StoreKind
   ) async throws {

@@ -144,6 +144,21 @@ struct RecordCodecTests {
     }
   }
 
+  @Test(arguments: [
+    "a", "ab", "abc", "b", "b\u{301}", "é", "e\u{301}", "e\u{301}a", "ea", "f", "", "é\u{301}", "z\u{301}", "z", "za",
+  ])
+  func `names come back in the order of strings, whatever their bytes`(first: String) throws {
+    for second in ["a", "ab", "b", "b\u{301}", "é", "e\u{301}", "ea", "e", "f", "", "z\u{301}", "z", "zb", "😀"] {
+      let record = Record(
+        recordName: "n", recordType: "T", fields: [first: .int64(1), second: .int64(2)],
+        created: Stamp(timestamp: 1, userRecordName: "u"), modified: Stamp(timestamp: 1, userRecordName: "u"))
+      #expect(try decode(record.encoded(), like: record) == record)
+      let isAscending = first < second
+      let isRefused = (try? decode(Self.blob(fields: [(first, 1), (second, 1)]), like: record)) == nil
+      #expect(isRefused == !isAscending)
+    }
+  }
+
   @Test(arguments: [0, 9, 16, 25, 63, 65 + 63, -1, 1000] as [Int64])
   func `a tag of no type is refused`(tag: Int64) {
     #expect(throws: StoredFormatError.corrupt(reason: "\(tag) is not a field's tag")) {

@@ -80,10 +80,10 @@ struct FeedPosition: Hashable, Sendable {
   /// True while a departure from a participant's sight is untold.
   func tells(departureAt sequence: Int64) -> Bool { participation.map { sequence > $0.departures } ?? true }
 
-  /// The next rows of the feed.
-  func rows(in zone: Int64, limit: Int, from snapshot: any ShardSnapshot) throws -> [StoredRecord] {
-    guard let reverse else { return try snapshot.changes(in: zone, after: since, limit: limit) }
-    return try snapshot.changesBackwards(in: zone, after: since, before: reverse.before, limit: limit)
+  /// Appends the next rows of the feed.
+  func read(limit: Int, from snapshot: any ShardSnapshot, into rows: inout RecordRows) throws {
+    guard let reverse else { return try snapshot.readChanges(after: since, limit: limit, into: &rows) }
+    try snapshot.readChangesBackwards(after: since, before: reverse.before, limit: limit, into: &rows)
   }
 
   /// A change was delivered.

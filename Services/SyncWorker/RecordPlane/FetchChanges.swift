@@ -12,7 +12,7 @@ import ZoneCommit
 private struct ZonePage: Sendable {
   var zone: StoredZone
   /// In the feed's direction.
-  var records: [StoredRecord] = []
+  var rows: RecordRows
   /// Sequences of the records that are not told to the caller.
   var hidden: Set<Int64> = []
   /// The share members of these records.
@@ -27,18 +27,18 @@ extension RecordPlaneCall {
 
   func fetchZoneChanges() async throws(RecordError) -> PlaneAnswer {
     let zones = try ZoneChangesRequest.zones(of: json)
-    var output = ListAnswer("zones", of: request, reservingByteCount: 64 * 1024)
+    var output = ListAnswer("zones", of: request, reservingByteCount: 1024)
     for changes in zones {
       do {
         let zone = try zone(changes.zone)
         // A zone without room in the answer gets an empty page.
         let hasRoom = output.byteCount <= Self.pageByteCount
         let page = try await page(of: zone, changes, limit: hasRoom ? changes.resultsLimit : 0)
-        output.add { output in
+        try output.add { output throws(RecordError) in
           output.beginObject()
           output.key("zoneID")
           zone.write(to: &output)
-          write(page, of: zone, as: changes, to: &output)
+          try write(page, of: zone, as: changes, to: &output)
           output.endObject()
         }
       } catch {
@@ -56,9 +56,9 @@ extension RecordPlaneCall {
     let changes = try ZoneChangesRequest(records: json)
     let zone = try zone(changes.zone)
     let page = try await page(of: zone, changes, limit: changes.resultsLimit)
-    var output = JSONWriter(reservingByteCount: 64 * 1024)
+    var output = JSONWriter(reservingByteCount: 1024)
     output.beginObject()
-    write(page, of: zone, as: changes, to: &output)
+    try write(page, of: zone, as: changes, to: &output)
     output.endObject()
     return PlaneAnswer(body: output.bytes)
   }
@@ -84,33 +84,45 @@ extension RecordPlaneCall {
       }
       let start = try FeedPosition(
         token, at: changes.position, in: row, isReversed: changes.isReversed, members: members)
-      var page = ZonePage(zone: row, start: start)
+      var page = ZonePage(zone: row, rows: RecordRows(of: row.key), start: start)
       try page.fill(limit: limit, from: snapshot)
       if view.access != nil { try page.hide(from: visible) }
-      page.shares = try ShownShares.shown(with: page.records, in: row, to: caller, snapshot)
+      page.shares = try ShownShares.shown(with: page.rows.recordsWithShares(), in: row, to: caller, snapshot)
       return page
     }
   }
 
   /// Writes `records`, `syncToken` and `moreComing` into the current object.
-  private func write(_ page: ZonePage, of zone: Zone.ID, as changes: ZoneChangesRequest, to output: inout JSONWriter) {
+  private func write(_ page: ZonePage, of zone: Zone.ID, as changes: ZoneChangesRequest, to output: inout JSONWriter)
+    throws(RecordError)
+  {
     let records = writer(for: zone, showing: page.shares)
     let desiredTypes = changes.desiredRecordTypes
     var position = page.start
     var isCut = false
+    output.reserve(min(page.rows.byteCount + page.rows.count * Self.membersByteCount, Self.pageByteCount))
     output.key("records")
     output.beginArray()
-    for stored in page.records {
+    for index in page.rows.indices {
       if output.bytes.count > Self.pageByteCount {
         isCut = true
         break
       }
-      position.pass(stored.sequence)
-      if page.hidden.contains(stored.sequence) { continue }
-      if stored.isDeleted {
-        records.writeTombstone(stored.record.recordName, to: &output)
-      } else if desiredTypes?.contains(stored.record.recordType) ?? true {
-        records.write(stored.record, tag: stored.tag, as: changes.presentation, to: &output)
+      let row = page.rows[index]
+      position.pass(row.sequence)
+      if page.hidden.contains(row.sequence) { continue }
+      if row.isDeleted {
+        records.writeTombstone(page.rows.recordName(at: index), to: &output)
+      } else if desiredTypes?.contains(row.recordType) ?? true {
+        do throws(StoreError) {
+          try page.rows.read(at: index) { name, content throws(StoredFormatError) in
+            try records.write(
+              stored: content, recordName: name, recordType: row.recordType, tag: row.tag, as: changes.presentation,
+              to: &output)
+          }
+        } catch {
+          throw RecordError(storing: error, log: context.log)
+        }
       }
     }
     output.endArray()
@@ -201,11 +213,11 @@ extension RecordPlaneCall {
 extension ZonePage {
   /// Leaves out rows that a participant never saw, and turns rows that left the participant's sight into deletions.
   fileprivate mutating func hide(from visible: VisibleRecords) throws {
-    for (index, stored) in records.enumerated() {
-      switch try visible.sight(of: stored) {
+    for index in rows.indices {
+      switch try visible.sight(of: rows.record(at: index)) {
       case .visible: break
-      case .gone(let sequence) where start.tells(departureAt: sequence): records[index].isDeleted = true
-      case .gone, .hidden: hidden.insert(stored.sequence)
+      case .gone(let sequence) where start.tells(departureAt: sequence): rows[index].isDeleted = true
+      case .gone, .hidden: hidden.insert(rows[index].sequence)
       }
     }
   }
@@ -221,18 +233,19 @@ extension ZonePage {
     var byteCount = 0
     while true {
       let hasRoom = byteCount <= RecordPlaneCall.pageByteCount
-      let wanted = Self.rowCount(left: hasRoom ? limit - records.count : 0)
-      let rows = try position.rows(in: zone.key, limit: wanted, from: snapshot)
-      for row in rows {
-        if records.count == limit || byteCount > RecordPlaneCall.pageByteCount {
+      let readCount = rows.count
+      let wanted = Self.rowCount(left: hasRoom ? limit - readCount : 0)
+      try position.read(limit: wanted, from: snapshot, into: &rows)
+      for index in readCount..<rows.count {
+        if index == limit || byteCount > RecordPlaneCall.pageByteCount {
           moreComing = true
+          rows.removeAll(from: index)
           return
         }
-        byteCount += row.record.fields.byteCount
-        records.append(row)
-        position.pass(row.sequence)
+        byteCount += rows[index].contentByteCount
+        position.pass(rows[index].sequence)
       }
-      if rows.count < wanted { return }
+      if rows.count - readCount < wanted { return }
     }
   }
 }

@@ -157,7 +157,7 @@ extension RecordPlaneCall {
       modification.isAtomic && result.items.count > 1
       && result.items.contains { if case .failed = $0 { true } else { false } }
     let records = writer(for: modification.zone, showing: result.shares)
-    var output = ListAnswer("records", of: request, reservingByteCount: 1024 * (result.items.count + 1)) { output in
+    var output = ListAnswer("records", of: request, reservingByteCount: Self.byteCount(of: result)) { output in
       guard isAtomicFailure else { return }
       output.member("uuid", request.uuid)
       RecordError(.atomicError, "Atomic failure").writeMembers(to: &output)
@@ -185,6 +185,17 @@ extension RecordPlaneCall {
     }
     if isAtomicFailure { answer.status = ServerErrorCode.atomicError.row.httpStatus }
     return answer
+  }
+}
+
+extension RecordPlaneCall {
+  /// What the JSON of an answer may take, so that it need not be moved while it grows.
+  private static func byteCount(of result: RecordModification.Result) -> Int {
+    let byteCount = result.items.reduce(1024) { sum, item in
+      guard case .saved(let stored) = item else { return sum + 256 }
+      return sum + stored.record.fields.byteCount + membersByteCount
+    }
+    return min(byteCount, pageByteCount)
   }
 }
 

@@ -192,6 +192,9 @@ struct RecordPlaneCall: ShardCall {
   /// The size at which a page ends, whatever its `resultsLimit`: one more record of maximal size fits the bus's message
   /// limit.
   static let pageByteCount = 3_000_000
+
+  /// What a record's JSON usually has beyond its fields' names and values, for making room.
+  static let membersByteCount = 768
 }
 
 extension RecordPlaneCall {

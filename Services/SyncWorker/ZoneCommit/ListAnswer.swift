@@ -34,8 +34,10 @@ package struct ListAnswer: ~Copyable {
   /// - Parameters:
   ///   - error: of which the element is the text.
   ///   - write: writes one value.
-  package mutating func add(_ error: RecordError? = nil, _ write: (inout JSONWriter) -> Void) {
-    write(&writer)
+  package mutating func add<Failure>(
+    _ error: RecordError? = nil, _ write: (inout JSONWriter) throws(Failure) -> Void
+  ) throws(Failure) {
+    try write(&writer)
     if takesParts { ends.append((writer.bytes.count, error)) }
   }
 

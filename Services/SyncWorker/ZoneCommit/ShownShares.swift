@@ -25,12 +25,12 @@ extension ShownShares {
   /// The same for a caller by record name; nil when the database has no shares.
   /// - Parameter userRecordName: nil: a caller who sees no share.
   package static func shown(
-    with records: some Sequence<StoredRecord>, in zone: StoredZone, to userRecordName: String?,
-    _ snapshot: any ShardSnapshot
+    with records: @autoclosure () throws -> some Sequence<StoredRecord>, in zone: StoredZone,
+    to userRecordName: String?, _ snapshot: any ShardSnapshot
   ) throws -> ShownShares? {
     guard let userRecordName, try snapshot.database(key: zone.databaseKey)?.hasShares == true else { return nil }
     var shown = ShownShares(to: KnownUser(userRecordName: userRecordName))
-    try shown.add(records, in: zone.key, snapshot)
+    try shown.add(records(), in: zone.key, snapshot)
     return shown
   }
 }

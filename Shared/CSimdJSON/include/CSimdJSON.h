@@ -2,6 +2,7 @@
 #ifndef CSIMDJSON_H
 #define CSIMDJSON_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -64,6 +65,18 @@ typedef struct {
 /// Parses a whole document; `document` is set only with csj_outcome_ok. Copies `bytes`. Any thread may call it.
 csj_result csj_parse(const uint8_t *bytes, size_t length, size_t maximum_depth);
 void csj_free(csj_document document);
+
+typedef struct {
+  /// The number of bytes before the first one that JSON wants escaped.
+  size_t length;
+  /// False if any of these bytes is beyond ASCII; can be false for one behind them, too.
+  bool is_ascii;
+} csj_copied;
+
+/// Copies text up to its first byte that JSON wants escaped. `to` has room for `length` bytes; those behind the copied
+/// ones may change.
+csj_copied csj_copy_plain(uint8_t *to, const uint8_t *from, size_t length);
+bool csj_is_utf8(const uint8_t *bytes, size_t length);
 
 #ifdef __cplusplus
 }

@@ -268,4 +268,16 @@ enum StoreStatement {
     case .postgreSQL(let command): command.recordName(column)
     }
   }
+
+  /// Appends a record name in UTF-8 to bytes.
+  /// - Returns: false for NULL and when the column has neither form.
+  func appendRecordName(_ column: Int32, to bytes: inout [UInt8]) -> Bool {
+    switch self {
+    case .sqlite(let statement): return statement.appendRecordName(column, to: &bytes)
+    case .postgreSQL(let command):
+      guard let name = command.recordName(column) else { return false }
+      bytes.append(contentsOf: name.utf8)
+      return true
+    }
+  }
 }

@@ -15,17 +15,24 @@ struct RecordRowHeader {
   var sequenceOfOthers: Int64
 
   /// CRC-32 over all columns of the row: `integrity_check` does not see a flipped byte inside a value.
-  func checksum(name: String, references: [UInt8], data: UnsafeRawBufferPointer) -> Int64 {
+  func checksum(name: UnsafeRawBufferPointer, references: UnsafeRawBufferPointer, data: UnsafeRawBufferPointer) -> Int64
+  {
     let numbers = (
       zone.littleEndian, sequence.littleEndian, type.littleEndian, Int64(isDeleted ? 1 : 0).littleEndian,
       origin.littleEndian,
       sequenceOfOthers.littleEndian
     )
     var sum = withUnsafeBytes(of: numbers) { Checksum.update(0, $0) }
-    var name = name
-    sum = name.withUTF8 { Checksum.update(sum, UnsafeRawBufferPointer($0)) }
-    sum = references.withUnsafeBytes { Checksum.update(sum, $0) }
+    sum = Checksum.update(sum, name)
+    sum = Checksum.update(sum, references)
     return Int64(Checksum.update(sum, data))
+  }
+
+  func checksum(name: String, references: [UInt8], data: UnsafeRawBufferPointer) -> Int64 {
+    var name = name
+    return name.withUTF8 { name in
+      references.withUnsafeBytes { checksum(name: UnsafeRawBufferPointer(name), references: $0, data: data) }
+    }
   }
 }
 

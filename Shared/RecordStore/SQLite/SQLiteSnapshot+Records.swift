@@ -4,11 +4,9 @@ import Records
 import SQLite
 
 extension SQLiteSnapshot {
-  func changes(in zone: Int64, after sequence: Int64, limit: Int) throws -> [StoredRecord] {
-    guard limit > 0, try !isDoomed(zone) else { return [] }
-    return try boundChanges(in: zone, after: sequence, limit: limit).all {
-      try record($0, named: recordName($0, 9), zone: zone)
-    }
+  func readChanges(after sequence: Int64, limit: Int, into rows: inout RecordRows) throws {
+    guard limit > 0, try !isDoomed(rows.zone) else { return }
+    try append(boundChanges(in: rows.zone, after: sequence, limit: limit), upTo: limit, to: &rows)
   }
 
   func boundChanges(in zone: Int64, after sequence: Int64, limit: Int) throws -> StoreStatement {
@@ -19,14 +17,42 @@ extension SQLiteSnapshot {
     return statement
   }
 
-  func changesBackwards(in zone: Int64, after sequence: Int64, before end: Int64, limit: Int) throws -> [StoredRecord] {
-    guard limit > 0, try !isDoomed(zone) else { return [] }
+  func readChangesBackwards(after sequence: Int64, before end: Int64, limit: Int, into rows: inout RecordRows) throws {
+    guard limit > 0, try !isDoomed(rows.zone) else { return }
     let statement = try statement(StoredRecordQuery.changesBackwards)
-    try statement.bind(1, zone)
+    try statement.bind(1, rows.zone)
     try statement.bind(2, sequence)
     try statement.bind(3, limit)
     try statement.bind(4, end)
-    return try statement.all { try record($0, named: recordName($0, 9), zone: zone) }
+    try append(statement, upTo: limit, to: &rows)
+  }
+
+  /// Appends the rows of a statement with `StoredRecordQuery.columns` and names.
+  private func append(_ statement: StoreStatement, upTo limit: Int, to rows: inout RecordRows) throws {
+    let earlierCount = rows.count
+    rows.shard = shard
+    try statement.forEach { row in
+      let header = recordHeader(row, zone: rows.zone)
+      let type = try session.symbol(header.type)
+      try row.withBytes(8) { data in
+        if rows.count == earlierCount { rows.reserve(limit, byteCount: data.count + StoredName.textLength) }
+        try rows.append(header, recordType: type) { bytes in
+          let start = bytes.count
+          guard row.appendRecordName(9, to: &bytes) else { throw namelessRecord }
+          let middle = bytes.count
+          let sum = bytes.withUnsafeBytes { bytes in
+            row.withBytes(7) {
+              header.checksum(name: UnsafeRawBufferPointer(rebasing: bytes[start..<middle]), references: $0, data: data)
+            }
+          }
+          guard sum == row.int64(6) else {
+            throw StoreError.corruptRecord(header.sequence, zone: header.zone, shard: shard)
+          }
+          try session.append(contentOf: data, to: &bytes)
+          return middle
+        }
+      }
+    }
   }
 
   func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws
@@ -102,39 +128,38 @@ extension SQLiteSnapshot {
   // MARK: Rows
 
   func recordName(_ row: StoreStatement, _ column: Int32) throws -> String {
-    guard let name = row.recordName(column) else {
-      throw StoreError.corrupt("shard \(shard): a record's name has neither form")
-    }
+    guard let name = row.recordName(column) else { throw namelessRecord }
     return name
+  }
+
+  private var namelessRecord: StoreError { .corrupt("shard \(shard): a record's name has neither form") }
+
+  private func recordHeader(_ row: StoreStatement, zone: Int64) -> RecordRowHeader {
+    RecordRowHeader(
+      zone: zone, sequence: row.int64(1), type: row.int64(2), isDeleted: row.bool(3), origin: row.int64(4),
+      sequenceOfOthers: row.int64(5))
   }
 
   /// The record in a row of `StoredRecordQuery.columns`. Verifies its checksum.
   func record(_ row: StoreStatement, named recordName: String, zone: Int64) throws -> StoredRecord {
-    let header = RecordRowHeader(
-      zone: zone, sequence: row.int64(1), type: row.int64(2), isDeleted: row.bool(3), origin: row.int64(4),
-      sequenceOfOthers: row.int64(5))
+    let header = recordHeader(row, zone: zone)
     let sum = row.int64(6)
     let references = row.blob(7)
     let type = try session.symbol(header.type)
     let record = try row.withBytes(8) { data in
       guard header.checksum(name: recordName, references: references, data: data) == sum else {
-        throw corruptRecord(zone, header.sequence)
+        throw StoreError.corruptRecord(header.sequence, zone: zone, shard: shard)
       }
       do {
         return try session.record(inBlob: data, recordName: recordName, recordType: type)
       } catch let error as StoreError {
         throw error
       } catch {
-        throw corruptRecord(zone, header.sequence)
+        throw StoreError.corruptRecord(header.sequence, zone: zone, shard: shard)
       }
     }
     return StoredRecord(
       record: record, isDeleted: header.isDeleted, sequence: header.sequence, origin: header.origin,
       sequenceOfOthers: header.sequenceOfOthers)
-  }
-
-  private func corruptRecord(_ zone: Int64, _ sequence: Int64) -> StoreError {
-    .corrupt(
-      "shard \(shard): the record with sequence \(sequence) in zone \(zone) is damaged; restore it from a backup")
   }
 }

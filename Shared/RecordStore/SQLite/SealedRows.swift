@@ -26,6 +26,15 @@ extension ShardSession {
     return try Record(decoding: try open(blob, for: .record), recordName: recordName, recordType: recordType)
   }
 
+  /// Appends the stored record of a row's blob, sealed or not.
+  func append(contentOf blob: UnsafeRawBufferPointer, to bytes: inout [UInt8]) throws {
+    if KeyRing.isSealed(blob) {
+      bytes.append(contentsOf: try open(blob, for: .record))
+    } else {
+      bytes.append(contentsOf: blob)
+    }
+  }
+
   /// The assets of a stored record; empty when it is unreadable.
   func assets(inBlob blob: UnsafeRawBufferPointer) -> [Asset] {
     // Dropped because a damaged row must not block the removal of its zone. Its uses stay counted, and verification

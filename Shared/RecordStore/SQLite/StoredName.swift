@@ -81,6 +81,26 @@ enum StoredName {
   static func text(_ bytes: UnsafeRawBufferPointer) -> String? {
     guard bytes.count == 16 else { return nil }
     return String(unsafeUninitializedCapacity: textLength) { text in
+      write(bytes, to: text)
+      return textLength
+    }
+  }
+
+  /// Appends the text of a blob.
+  /// - Returns: false unless it has 16 bytes.
+  static func append(_ bytes: UnsafeRawBufferPointer, to buffer: inout [UInt8]) -> Bool {
+    guard bytes.count == 16 else { return false }
+    buffer.append(addingCapacity: textLength) { (span: inout OutputSpan<UInt8>) in
+      span.withUnsafeMutableBufferPointer { text, count in
+        write(bytes, to: UnsafeMutableBufferPointer(rebasing: text[count...]))
+        count += textLength
+      }
+    }
+    return true
+  }
+
+  private static func write(_ bytes: UnsafeRawBufferPointer, to text: UnsafeMutableBufferPointer<UInt8>) {
+    digits.withUnsafeBufferPointer { digits in
       var position = 0
       for byte in bytes {
         if isDash(position) {
@@ -91,7 +111,6 @@ enum StoredName {
         text[position + 1] = digits[Int(byte & 15)]
         position += 2
       }
-      return textLength
     }
   }
 }
@@ -109,5 +128,14 @@ extension Statement {
   /// Reads a record name from its stored form; nil when the column has neither form.
   func recordName(_ column: Int32) -> String? {
     isBlob(column) ? withBytes(column, StoredName.text) : optionalText(column)
+  }
+
+  /// As `recordName`, appends the name to bytes.
+  /// - Returns: false when the column has neither form.
+  func appendRecordName(_ column: Int32, to bytes: inout [UInt8]) -> Bool {
+    if isBlob(column) { return withBytes(column) { StoredName.append($0, to: &bytes) } }
+    guard let name = optionalText(column) else { return false }
+    bytes.append(contentsOf: name.utf8)
+    return true
   }
 }

@@ -210,19 +210,38 @@ extension ZeroMQSocket {
         frame.arguments.withUnsafeBytes { bytes.copyMemory(from: $0) }
       }
     }
-    if parts > 2 {
-      _ = sendPart(byteCount: frame.body.count, more: false) { bytes in
-        frame.body.withUnsafeBytes { bytes.copyMemory(from: $0) }
-      }
-    }
+    if parts > 2 { _ = frame.body.count > Self.copiedByteCount ? sendLent(frame.body) : sendCopied(frame.body) }
     return .sent
   }
 
-  /// Copies once: libzmq keeps the memory beyond the call, so an array's storage cannot be lent to it.
+  /// The longest body that is copied: the storage of a longer one is lent to libzmq.
+  private static let copiedByteCount = 8192
+
+  private func sendCopied(_ body: [UInt8]) -> Sent {
+    sendPart(byteCount: body.count, more: false) { bytes in body.withUnsafeBytes { bytes.copyMemory(from: $0) } }
+  }
+
+  /// Lends an array's storage, which stays in place as long as it is referenced and unchanged, as the last part.
+  private func sendLent(_ body: [UInt8]) -> Sent {
+    let lent = Unmanaged.passRetained(LentBytes(body))
+    let address = body.withUnsafeBytes { UnsafeMutableRawPointer(mutating: $0.baseAddress) }
+    var message = zmq_msg_t()
+    guard zmq_msg_init_data(&message, address, body.count, releaseLentBytes, lent.toOpaque()) == 0 else {
+      lent.release()
+      return .wouldBlock
+    }
+    return send(&message, more: false)
+  }
+
+  /// Copies once: libzmq keeps the memory beyond the call.
   private func sendPart(byteCount: Int, more: Bool, _ fill: (UnsafeMutableRawBufferPointer) -> Void) -> Sent {
     var message = zmq_msg_t()
     guard zmq_msg_init_size(&message, byteCount) == 0 else { return .wouldBlock }
     fill(UnsafeMutableRawBufferPointer(start: zmq_msg_data(&message), count: byteCount))
+    return send(&message, more: more)
+  }
+
+  private func send(_ message: inout zmq_msg_t, more: Bool) -> Sent {
     if zmq_msg_send(&message, handle, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) >= 0 { return .sent }
     let error = zmq_errno()
     zmq_msg_close(&message)
@@ -277,4 +296,17 @@ extension ZeroMQSocket {
       initializedCount = count
     }
   }
+}
+
+/// Keeps a body until libzmq has sent it.
+private final class LentBytes: Sendable {
+  private let bytes: [UInt8]
+
+  init(_ bytes: [UInt8]) { self.bytes = bytes }
+}
+
+/// libzmq calls it from a thread of its own.
+private func releaseLentBytes(_ data: UnsafeMutableRawPointer?, _ lent: UnsafeMutableRawPointer?) {
+  guard let lent else { return }
+  Unmanaged<LentBytes>.fromOpaque(lent).release()
 }

@@ -1,6 +1,7 @@
 // Records into JSON (docs/protocol/record-plane.md#record), streamed from the rows that the store hands out.
 
 public import JSON
+import MessagePack
 public import Records
 
 /// Writes the records of one zone.
@@ -53,26 +54,47 @@ public struct RecordDictionaryWriter: Sendable {
     writer.constant(#","fields":{"#)
     for element in record.fields where presentation.desiredKeys.contains(element.name) {
       writer.key(element.name)
-      write(element.field, numbersAsStrings: presentation.numbersAsStrings, to: &writer)
+      writer.constant(#"{"value":"#)
+      write(element.field.value, numbersAsStrings: presentation.numbersAsStrings, to: &writer)
+      writeEnd(of: element.field.value.type, isEncrypted: element.field.isEncrypted, to: &writer)
     }
-    writer.constant(#"},"pluginFields":{},"recordChangeTag":"#)
-    writer.string(tag.text)
-    writer.constant(#","created":"#)
-    write(record.created, to: &writer)
-    writer.constant(#","modified":"#)
-    write(record.modified, to: &writer)
-    writer.constant(#","deleted":false"#)
-    if let parent = record.parent {
-      writer.key("parent")
+    let end = RecordEnd(
+      tag: tag, created: StampTexts(record.created), modified: StampTexts(record.modified), parent: record.parent,
+      shortGUID: record.shortGUID)
+    end.write(of: record.recordName, shares: shares, zoneJSON: zoneJSON, to: &writer)
+  }
+
+  /// Writes a live record from the bytes that the store keeps of it, as `write(_:tag:as:to:)` writes the record itself.
+  /// - Throws: as `Record(decoding:)`. Then what was written is unusable.
+  public func write(
+    stored content: UnsafeRawBufferPointer, recordName: StoredText, recordType: String, tag: RecordChangeTag,
+    as presentation: RecordPresentation, to writer: inout JSONWriter
+  ) throws(StoredFormatError) {
+    try Record.read(content) { head, cursor throws(MessagePackError) in
+      if head.hasVersions { try cursor.skip() }
       writer.beginObject()
-      writer.member("recordName", parent)
-      writer.endObject()
+      writer.constant(#""recordName":"#)
+      try writer.text(recordName)
+      writer.constant(#","recordType":"#)
+      writer.string(recordType)
+      writer.constant(#","fields":{"#)
+      var last: StoredText?
+      while let field = try cursor.nextField(after: last) {
+        last = field.name
+        guard try presentation.desiredKeys.contains(field.name) else {
+          try cursor.skip()
+          continue
+        }
+        try writer.name(field.name)
+        writer.constant(#"{"value":"#)
+        try writeValue(field.type, at: &cursor, numbersAsStrings: presentation.numbersAsStrings, to: &writer)
+        writeEnd(of: field.type, isEncrypted: field.isEncrypted, to: &writer)
+      }
+      let end = RecordEnd(
+        tag: tag, created: StampTexts(head.created), modified: StampTexts(head.modified), parent: head.parent,
+        shortGUID: head.shortGUID)
+      try end.write(of: String(decoding: recordName, as: UTF8.self), shares: shares, zoneJSON: zoneJSON, to: &writer)
     }
-    let isShare = shares?.writeMembers(of: record, zoneJSON: zoneJSON, to: &writer) ?? false
-    if !isShare, let shortGUID = record.shortGUID { writer.member("shortGUID", shortGUID) }
-    writer.constant(#","zoneID":"#)
-    writer.raw(zoneJSON)
-    writer.endObject()
   }
 
   /// Writes a tombstone of a feed.
@@ -118,40 +140,31 @@ public struct RecordDictionaryWriter: Sendable {
     writer.endObject()
   }
 
-  private func write(_ stamp: Stamp, to writer: inout JSONWriter) {
-    writer.constant(#"{"timestamp":"#)
-    writer.integer(stamp.timestamp)
-    writer.constant(#","userRecordName":"#)
-    writer.string(stamp.userRecordName)
-    writer.constant(#","deviceID":"#)
-    writer.string(stamp.deviceID)
-    writer.endObject()
-  }
-
-  private func write(_ field: Field, numbersAsStrings: Bool, to writer: inout JSONWriter) {
-    writer.constant(#"{"value":"#)
-    write(field.value, numbersAsStrings: numbersAsStrings, to: &writer)
-    if field.isEncrypted {
-      writeEncryptedType(of: field.value, to: &writer)
-    } else {
-      switch field.value {
-      case .string: writer.constant(#","type":"STRING"}"#)
-      case .int64: writer.constant(#","type":"INT64"}"#)
-      default:
-        writer.constant(#","type":"#)
-        writer.string(field.value.type.wireName)
-        writer.endObject()
-      }
+  /// Writes the value that follows a stored field's head.
+  private func writeValue(
+    _ type: FieldType, at cursor: inout MessagePackCursor, numbersAsStrings: Bool, to writer: inout JSONWriter
+  ) throws(MessagePackError) {
+    switch type {
+    case .string: try writer.text(cursor.text())
+    case .bytes: writer.base64(UnsafeRawBufferPointer(try cursor.content()))
+    case .int64 where !numbersAsStrings, .timestamp where !numbersAsStrings: writer.integer(try cursor.integer())
+    default: write(try cursor.fieldValue(type), numbersAsStrings: numbersAsStrings, to: &writer)
     }
   }
 
-  private func writeEncryptedType(of value: FieldValue, to writer: inout JSONWriter) {
-    if value.type == .bytes {
-      writer.constant(#","type":"ENCRYPTED_BYTES"}"#)
-    } else {
+  /// Writes what follows a field's value.
+  private func writeEnd(of type: FieldType, isEncrypted: Bool, to writer: inout JSONWriter) {
+    switch (type, isEncrypted) {
+    case (.string, false): writer.constant(#","type":"STRING"}"#)
+    case (.int64, false): writer.constant(#","type":"INT64"}"#)
+    case (.timestamp, false): writer.constant(#","type":"TIMESTAMP"}"#)
+    case (.bytes, false): writer.constant(#","type":"BYTES"}"#)
+    case (.bytes, true): writer.constant(#","type":"ENCRYPTED_BYTES"}"#)
+    default:
       writer.constant(#","type":"#)
-      writer.string(value.type.wireName)
-      writer.constant(#","isEncrypted":true}"#)
+      writer.string(type.wireName)
+      if isEncrypted { writer.constant(#","isEncrypted":true"#) }
+      writer.endObject()
     }
   }
 

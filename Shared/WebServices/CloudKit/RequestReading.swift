@@ -124,6 +124,9 @@ public struct DesiredKeys: Hashable, Sendable {
 
   public func contains(_ name: String) -> Bool { names?.contains(name) ?? true }
 
+  /// True if every name is one of them.
+  var isAll: Bool { names == nil }
+
   /// Reads an object's `desiredKeys`; an object without them gets `inherited`.
   init(of value: JSONValue, otherwise inherited: DesiredKeys = .all) throws(RecordError) {
     self = try value.optionalStrings("desiredKeys").map { DesiredKeys($0) } ?? inherited

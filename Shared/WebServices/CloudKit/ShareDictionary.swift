@@ -1,7 +1,6 @@
 // The parts of a share that records' dictionaries show (docs/protocol/record-plane.md#sharing).
 
 public import JSON
-import Records
 public import Sharing
 
 /// The shares of the records in an answer, and the user who sees the answer.
@@ -150,8 +149,8 @@ extension ShownShares.Share {
 extension ShownShares {
   /// Writes the members about shares that belong to a record into its object.
   /// - Returns: true if they contain its short GUID.
-  func writeMembers(of record: Record, zoneJSON: [UInt8], to writer: inout JSONWriter) -> Bool {
-    if let name = roots[record.recordName] {
+  func writeMembers(of recordName: String, zoneJSON: [UInt8], to writer: inout JSONWriter) -> Bool {
+    if let name = roots[recordName] {
       writer.key("share")
       writer.beginObject()
       writer.member("recordName", name)
@@ -159,7 +158,7 @@ extension ShownShares {
       writer.raw(zoneJSON)
       writer.endObject()
     }
-    guard let share = shares[record.recordName] else { return false }
+    guard let share = shares[recordName] else { return false }
     share.writeMembers(for: viewer, to: &writer)
     return true
   }

@@ -164,14 +164,15 @@ extension InMemoryTransaction: ShardSnapshot {
     rows.records[zone]?[recordName]?.stored
   }
 
-  func changes(in zone: Int64, after sequence: Int64, limit: Int) throws -> [StoredRecord] {
-    (rows.records[zone] ?? [:]).values.map(\.stored).filter { $0.sequence > sequence }
-      .sorted { $0.sequence < $1.sequence }.first(limit)
+  func readChanges(after sequence: Int64, limit: Int, into page: inout RecordRows) throws {
+    let found = (rows.records[page.zone] ?? [:]).values.map(\.stored).filter { $0.sequence > sequence }
+    for stored in found.sorted(by: { $0.sequence < $1.sequence }).first(limit) { page.append(stored) }
   }
 
-  func changesBackwards(in zone: Int64, after sequence: Int64, before end: Int64, limit: Int) throws -> [StoredRecord] {
-    (rows.records[zone] ?? [:]).values.map(\.stored).filter { $0.sequence > sequence && $0.sequence < end }
-      .sorted { $0.sequence > $1.sequence }.first(limit)
+  func readChangesBackwards(after sequence: Int64, before end: Int64, limit: Int, into page: inout RecordRows) throws {
+    let found = (rows.records[page.zone] ?? [:]).values.map(\.stored)
+      .filter { $0.sequence > sequence && $0.sequence < end }
+    for stored in found.sorted(by: { $0.sequence > $1.sequence }).first(limit) { page.append(stored) }
   }
 
   func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws
