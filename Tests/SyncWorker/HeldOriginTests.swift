@@ -141,3 +141,29 @@ func `an edit that waits is judged by what its device knew then, also if the dev
     #expect(conflicts.first?["client"]?["displayName"]?.string == large)
   }
 }
+
+@Test(arguments: StoreKind.allCases)
+func `an edit that waited shows on its own device again, if the device imported another's edit in the meantime`(
+  _ kind: StoreKind
+) async throws {
+  try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
+    let (a, b) = (try await Device("A", world), try await Device("B", world))
+    try await world.put("A", photo("insert", #""displayName":"start""#), tag)
+    for device in [a, b] { try await device.pull() }
+    let known = try await world.sequence()
+    try await world.accept(photo(.update, ["displayName": .string(large)]), author: "app", base: known, from: "A")
+    try await world.put("A", again, quota: quota)
+    #expect(try await world.held("A") == ["P space"])
+    try await world.put("B", photo("update", #""displayName":"B's""#), token: b.token)
+    try await a.pull()
+    world.clock.advance(by: 61_000)
+    try await world.put("A", again)
+    #expect(try await world.held("A") == [])
+    #expect(try await world.photo().string("CD_displayName") == large)
+    for device in [a, b] {
+      try await device.pull()
+      #expect(device.graph.objects["P"]?["displayName"] == "\"\(large)\"", "\(device.store)")
+    }
+    #expect(try await a.pull().isEmpty)
+  }
+}

@@ -82,6 +82,15 @@ extension Exporter {
     }
   }
 
+  /// Has the store import an object that changes of its own reach late: it may show what others wrote meanwhile.
+  public mutating func tellOfLateChange(_ objectID: String) {
+    guard let store = judge?.store, var entry = overlay.known(objectID), entry.record != entry.baseRecord,
+      entry.record != nil, entry.base?.isNews(to: store, after: 0) == true
+    else { return }
+    entry.isToldAgain = true
+    overlay.set(entry, named: objectID)
+  }
+
   mutating func tellAgain(_ objectID: String) throws {
     var entry = try overlay.entry(objectID)
     guard entry.record != nil else { return }
