@@ -6,9 +6,9 @@ import ReplicaStore
 import ReplicaSync
 import ReplicaWorld
 
-/// `client-peer fill|reupload|import|edits GATEWAY NOTIFIER CONTAINER MODELHASH TOKEN FOLDER COUNT`, with the sample's model: a
-/// line of JSON for each figure. `import` imports what `fill` has sent, and `reupload` sends it again after an operator has
-/// ended its zone; `edits` is for another user.
+/// `client-peer fill|reupload|import|edits GATEWAY NOTIFIER CONTAINER MODELHASH TOKEN FOLDER COUNT`, with the sample's
+/// model: a line of JSON for each figure. `import` imports what `fill` has sent, and `reupload` sends it again after an
+/// operator has ended its zone; `edits` is for another user.
 struct Figures {
   let account: Account
   let container: String

@@ -50,11 +50,9 @@ extension ExportRun {
           try transaction.latestEvent(of: mirror.key, kind: .import).map { max($0.startedAt, $0.endedAt ?? 0) } ?? 0
       }
       for transaction in earlier { try exporter.apply(transaction) }
+      if !earlier.isEmpty { exporter.tellOfLateChanges() }
       try batch.apply(to: &exporter)
       for change in lost { try exporter.tellOfLost(change) }
-      for name in Set(earlier.lazy.flatMap(\.changes).flatMap(\.names)).sorted() {
-        exporter.tellOfLateChange(name)
-      }
       let plan = exporter.plan()
       let verdict = try writes.verdict(on: plan.writes)
       // All changes of a record that its user may not write are undone together, and nothing follows from them.

@@ -82,13 +82,14 @@ extension Exporter {
     }
   }
 
-  /// Has the store import an object that changes of its own reach late: it may show what others wrote meanwhile.
-  public mutating func tellOfLateChange(_ objectID: String) {
-    guard let store = judge?.store, var entry = overlay.known(objectID), entry.record != entry.baseRecord,
-      entry.record != nil, entry.base?.isNews(to: store, after: 0) == true
-    else { return }
-    entry.isToldAgain = true
-    overlay.set(entry, named: objectID)
+  /// Has the store import what its changes up to now, which come late, did to objects and links that others have
+  /// written: it may show what others wrote meanwhile.
+  public mutating func tellOfLateChanges() {
+    guard let store = judge?.store else { return }
+    overlay.forEach { entry in
+      guard let base = entry.base, base.isNews(to: store, after: 0), entry.record != entry.baseRecord else { return }
+      entry.isToldAgain = true
+    }
   }
 
   mutating func tellAgain(_ objectID: String) throws {
