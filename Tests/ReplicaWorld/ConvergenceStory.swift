@@ -31,17 +31,12 @@ package struct ConvergenceStory {
   private let server: Server
   private let broken: Rule?
   private let chance: Chance
-  private let endings: [ZoneEnding]
 
   /// - Parameter broken: all replicas are naive and break this rule.
   package init(_ server: Server, seed: Int, broken: Rule? = nil) {
     (self.server, self.seed, self.broken) = (server, seed, broken)
     chance = Chance(seed)
-    let hasEndings = broken == nil || broken == .sendsZonesAgain
-    endings = hasEndings ? ZoneEnding.endings(seed, turns: Self.roundCount * Self.deviceCount) : []
   }
-
-  private static let (deviceCount, roundCount) = (3, 4)
 
   private struct Part {
     let name: String
@@ -65,7 +60,7 @@ package struct ConvergenceStory {
 
   private func ending(_ user: User, _ folder: URL) async throws -> Ending {
     var parts: [Part] = []
-    for number in 1...Self.deviceCount { parts.append(try await part(number, user, folder)) }
+    for number in 1...3 { parts.append(try await part(number, user, folder)) }
     var ending = Ending.equal
     do {
       if let difference = try await difference(of: parts, user) { ending = .different(difference) }
@@ -93,29 +88,12 @@ package struct ConvergenceStory {
 
   /// - Returns: what differs at the end.
   private func difference(of parts: [Part], _ user: User) async throws -> String? {
-    for round in 0..<Self.roundCount {
-      for (place, part) in parts.enumerated() {
-        try await turn(part)
-        for ending in endings where ending.turn == round * parts.count + place {
-          trace.tell("the zone ends: \(ending.reason)")
-          try await server.end(ZoneID.homeName, of: user, ending.reason)
-        }
-      }
-    }
-    try await settle(parts)
+    for _ in 0..<4 { for part in parts { try await turn(part) } }
+    for _ in 0..<2 { for part in parts { try await part.device.sync() } }
     let fresh = try await Device(user, transport: server.transport, pageLimit: 3)
     try await fresh.sync()
     for device in parts.map(\.device) + [fresh] { await device.mirroring.stop() }
     return try await difference(of: parts, from: try await fresh.shown())
-  }
-
-  /// Has all devices send and import everything.
-  private func settle(_ parts: [Part]) async throws {
-    for _ in 0..<2 { for part in parts { try await part.device.sync() } }
-    if endings.isEmpty { return }
-    // What waits for an object that another device has sent again in the meantime.
-    for part in parts { try await part.device.retryHeld() }
-    for _ in 0..<2 { for part in parts { try await part.device.sync() } }
   }
 
   private func part(_ number: Int, _ user: User, _ folder: URL) async throws -> Part {
@@ -134,8 +112,7 @@ package struct ConvergenceStory {
     faults.trace = (name, trace)
     let device = try await Device(
       user, replica: try await replica("\(folder.path)/\(name)"), transport: faults,
-      pageLimit: chance.pick([1, 5, 50, 50]),
-      zonePolicy: endings.isEmpty ? nil : ZoneEnding.policy(seed, device: number))
+      pageLimit: chance.pick([1, 5, 50, 50]))
     return Part(name: name, device: device, person: person, watch: faults.watch)
   }
 
@@ -173,8 +150,6 @@ package struct ConvergenceStory {
 
   /// A value that goes back, of an object whose name no other object had (K18).
   private func setback(of parts: [Part]) async throws -> String? {
-    // The device that sends its objects first may not have heard of the latest edits (P8).
-    guard endings.isEmpty else { return nil }
     var others = parts.reduce(into: Set<String>()) { $0.formUnion($1.person.deletedNames) }
     // What the server refused goes back with good reason.
     for part in parts {
@@ -196,9 +171,8 @@ package struct ConvergenceStory {
       return "device \(part.name), \(type(of: part.device.replica)):\n\(difference)"
     }
     let names = Set(expected.compactMap { $0.split(separator: " ").dropFirst().first?.dropLast() }.map(String.init))
-    let kept = parts.filter { part in endings.allSatisfy { $0.isUndone(by: part.device.zonePolicy) } }
-    let lost = kept.reduce(into: Set<String>()) { $0.formUnion($1.person.receipts) }.subtracting(names)
+    let lost = parts.reduce(into: Set<String>()) { $0.formUnion($1.person.receipts) }.subtracting(names)
     if !lost.isEmpty { return "acknowledged saves are lost: \(lost.sorted())" }
-    return expected.isEmpty && endings.isEmpty ? "nothing was saved" : nil
+    return expected.isEmpty ? "nothing was saved" : nil
   }
 }

@@ -24,8 +24,6 @@ package enum Rule: String, CaseIterable, Sendable {
   case commitsTokens
   /// What was sent is sent again until it is answered (K3).
   case sendsAgain
-  /// The objects of a zone that ended are sent again (P8).
-  case sendsZonesAgain
 }
 
 /// What the file of a replica has: it survives the replica.

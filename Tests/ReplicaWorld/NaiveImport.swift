@@ -1,6 +1,5 @@
 // What an import does to the naive replica, rule by rule.
 
-import FoundationEssentials
 import MirrorWire
 import ReplicaStore
 
@@ -42,11 +41,7 @@ extension NaiveFile {
       case .move(let objectID, _, let zone): graph.objects[objectID]?.zoneID = zone
       case .zone(let zone):
         ended.append(zone)
-        // An object lies in the default zone, or nowhere before the server tells of it.
-        if zone.action == .delete { graph.objects = graph.objects.filter { inserted[$0.key] != nil } }
-        if zone.action == .reupload, broken != .sendsZonesAgain {
-          sendAgain(isShadow ? shownGraph : graph, page.importToken)
-        }
+        if zone.action == .delete { graph.objects = graph.objects.filter { $0.value.zoneID != zone.zoneID } }
       case .share(let zone): shares.append(zone)
       }
     }
@@ -62,29 +57,7 @@ extension NaiveFile {
     position.isInitialImportDone = position.isInitialImportDone || page.caughtUp
     return AppliedPage(
       importToken: page.importToken, savedCount: saved, deletedCount: removed, changedShares: shares, endedZones: ended,
-      didSwap: didSwap, sendsAgain: ended.contains { $0.action == .reupload })
-  }
-
-  /// Adds an insert of each object that does not wait to be sent anyway (P8).
-  private mutating func sendAgain(_ graph: NaiveGraph, _ importToken: String) {
-    let waiting = outbox.filter { $0.transaction.author == MirroringAuthor.reupload }.flatMap(\.transaction.changes)
-    let names = Set(waiting.map(\.objectID)).union(inserted.keys)
-    let changes = graph.objects.filter { !names.contains($0.key) }.sorted { $0.key < $1.key }.map { name, object in
-      var relationships = object.pointers.mapValues { RelationshipValue.toOne($0) }
-      let tags = graph.pairs.filter { $0.post == name }.map(\.tag).sorted()
-      if !tags.isEmpty { relationships["tags"] = .toManyEdits(add: tags, remove: []) }
-      return ObjectChange(
-        .insert, entity: object.entity, objectID: name, attributes: object.attributes, relationships: relationships)
-    }
-    if changes.isEmpty { return }
-    lastNumber += 1
-    outbox.append(
-      (
-        lastNumber,
-        Transaction(
-          transactionID: "\(position.storeIdentifier)-\(lastNumber)", timestamp: WireDate.text(Date.now),
-          author: MirroringAuthor.reupload, importToken: importToken, changes: changes)
-      ))
+      didSwap: didSwap)
   }
 
   private mutating func take(_ object: ImportedObject, _ broken: Rule?) {
