@@ -19,6 +19,7 @@ import MessagePack
 public import Records
 
 extension HistoryTransaction {
+  /// 3 is that of `HeldTransactions`.
   private static let format: Int64 = 1
   /// The format of a transaction that carries an `Edit`.
   private static let editFormat: Int64 = 2

@@ -43,6 +43,19 @@ struct DeletionConflictTests {
     }
   }
 
+  @Test func `an edit that a deletion beat stays written down if its device then sends the object again`() throws {
+    let (world, base) = try Self.world("Card")
+    try world.save("A", at: 10, delete("Card", "C"))
+    var edit = transaction([update("Card", "C", ["body": .string("B's")])])
+    edit.edit = HistoryTransaction.Edit(base: Int64(base), time: 11)
+    var again = transaction([insert("Card", "C", ["body": .string("B's"), "title": .string("start")])])
+    again.author = ReservedName.reuploadAuthor
+    again.edit = HistoryTransaction.Edit(base: Int64(base), time: 0)
+    let plan = try world.zone.export([edit, again], from: "B")
+    #expect(world.zone["C"] == nil && plan.losses.map(\.kind) == [.lostObject])
+    #expect(plan.losses.first?.isOfEdit(by: "B") == true)
+  }
+
   @Test func `a deletion of what another device edited since takes it, and what was said is written down`() throws {
     let (world, base) = try Self.world("Card")
     try world.save("A", at: 10, base: base, update("Card", "C", ["title": .string("A's")]))

@@ -30,6 +30,16 @@ import Testing
       return try PostgreSQLTenure.takeOver(configuration, shard: shard, shardCount: count, knownEpoch: knownEpoch)
     }
 
+    /// Gives the shard another format.
+    /// - Returns: the former one.
+    func exchange(format: Int) throws -> Int64? {
+      let rows = try Session(configuration.session(ofShard: 0)).rows(
+        Command(
+          "format", "UPDATE tenure t SET format = $1 FROM tenure before RETURNING before.format"),
+        [.integer(Int64(format))])
+      return try rows.first?.integer(0)
+    }
+
     /// The numbers that were stored, by a session of its own.
     func numbers() throws -> [Int64] {
       let rows = try Session(configuration.session(ofShard: 0)).rows(
@@ -71,6 +81,17 @@ import Testing
     #expect(throws: StoreError.self) { try world.take(of: 3) }
     #expect(throws: StoreError.self) { try world.take(knownEpoch: 2) }
     #expect(try world.take(knownEpoch: 1).epoch == 2)
+  }
+
+  @Test func `a shard of an earlier format is brought up to date, and one of a later format is refused`() throws {
+    let world = try World()
+    let known = try #require(PostgreSQLFormatChange.allCases.last?.rawValue)
+    try Self.write(1, world.take())
+    #expect(try world.exchange(format: 1) == Int64(known))
+    #expect(try world.take(knownEpoch: 1).epoch == 2)
+    #expect(try world.exchange(format: 99) == Int64(known))
+    #expect(throws: StoreError.newerFormat(found: 99, known: known)) { try world.take(knownEpoch: 2) }
+    #expect(try world.numbers() == [1])
   }
 
   @Test func `a server whose commits wait for no standby is refused, unless that is allowed`() throws {

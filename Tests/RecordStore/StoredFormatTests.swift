@@ -1,4 +1,5 @@
 import Foundation
+import History
 import Indexing
 import Records
 import SQLite
@@ -319,6 +320,31 @@ struct StoredFormatTests {
     await Self.expectCorrupt { _ = try await again.read { try $0.quarantinedChanges(1) } }
     #expect(try await #require(again as? SQLiteShardStore).verify().problems.count == 1)
     await again.close()
+  }
+
+  @Test func `what waited in a file of an earlier format waits on, as changes without an author`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try Self.store(folder)
+    var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
+    earlier.changes = earlier.changes.filter { $0.format < FormatChange.heldTransactions.rawValue }
+    let old = try await store.open(earlier)
+    let place = try await Place(in: old)
+    let mirror = try await HistoryConformanceTests.makeMirror(in: old, database: place.database).key
+    let waiting = HistoryTransaction(
+      transactionID: "", timestamp: 7,
+      changes: [HistoryChange(changeType: .insert, entity: "Note", objectID: "b")])
+    try await old.write {
+      try $0.putQuarantined(QuarantineConformanceTests.object(mirror, "b"), changes: waiting.encoded(), assets: [])
+    }
+    await old.close()
+    let shard = try await store.open(shard: 0)
+    let payload = try #require(
+      try await shard.read { snapshot in
+        try snapshot.quarantined("b", of: mirror).flatMap { try snapshot.quarantinedChanges($0.key) }
+      })
+    #expect(try HeldTransactions(decoding: payload).parts == [waiting])
+    await shard.close()
+    await #expect(throws: StoreError.self) { _ = try await store.open(earlier) }
   }
 
   @Test func `an upgrade that fails leaves the file as it was`() async throws {

@@ -6,8 +6,9 @@ import ReplicaStore
 import ReplicaSync
 import ReplicaWorld
 
-/// `client-peer fill|import|edits GATEWAY NOTIFIER CONTAINER MODELHASH TOKEN FOLDER COUNT`, with the sample's model: a
-/// line of JSON for each figure. `import` imports what `fill` has sent; `edits` is for another user.
+/// `client-peer fill|reupload|import|edits GATEWAY NOTIFIER CONTAINER MODELHASH TOKEN FOLDER COUNT`, with the sample's
+/// model: a line of JSON for each figure. `import` imports what `fill` has sent, and `reupload` sends it again after an
+/// operator has ended its zone; `edits` is for another user.
 struct Figures {
   let account: Account
   let container: String
@@ -26,6 +27,7 @@ struct Figures {
     switch name {
     case "fill": try await fill()
     case "import": try await firstImport()
+    case "reupload": try await reupload()
     default:
       try await latency()
       try await equality()
@@ -169,6 +171,26 @@ struct Figures {
       // Dropped because the server may be busy with what it was sent.
       if (try? await phone.loop.syncNow(timeout: .seconds(120))) != nil { break }
     }
+    await phone.mirroring.stop()
+  }
+
+  /// From the page that tells the end until the server has everything in its zone again.
+  private func reupload() async throws {
+    let phone = try await peer("fill")
+    let idle = Self.residentKilobytes("VmRSS")
+    let start = ContinuousClock.now
+    try await phone.mirroring.start()
+    var isTold = false
+    while true {
+      let waiting = try await phone.replica.figures().pendingTransactions
+      isTold = isTold || waiting > 0
+      if isTold, waiting == 0 { break }
+      try await Task.sleep(for: .milliseconds(5))
+    }
+    tell("reuploadSent", (ContinuousClock.now - start) / .seconds(1))
+    try await phone.loop.syncNow(timeout: .seconds(600))
+    tell("reupload", (ContinuousClock.now - start) / .seconds(1))
+    tell("reuploadMemory", Double(Self.residentKilobytes("VmHWM") - idle) / 1024)
     await phone.mirroring.stop()
   }
 

@@ -28,6 +28,9 @@ extension Victim {
     var isMixed = false
     /// Entities and properties in saves that wait, which the file's model does not have.
     var foreignWords: Set<String> = []
+    /// Of zoneEnds: the transactions that send an object again, of those that wait and of those that the server has had
+    /// since the latest end.
+    var senders: [String: Set<String>] = [:]
     /// Of consumes: the transactions that the reader was told, in that order.
     var told: [Int] = []
   }
@@ -86,7 +89,7 @@ extension Victim {
       // Each reset takes away what the former one brought.
       #expect(stored.halves.count <= 1, "\(place)")
       #expect(stored.halves.keys.first ?? 0 >= acknowledged.last ?? 0, "\(place)")
-    case .saves, .imports, .migrates, .contents, .switches, .reuploads, .tracks, .consumes:
+    case .saves, .imports, .migrates, .contents, .switches, .reuploads, .tracks, .consumes, .zoneEnds:
       #expect(Set(acknowledged).isSubset(of: stored.halves.keys), "\(place): acknowledged work is lost")
     }
     #expect(!stored.isMixed, "\(place): a file has saves of two accounts")
@@ -102,6 +105,8 @@ extension Victim {
         let names = stored.halves.keys.flatMap { ["\($0)a", "\($0)b"] }
         #expect(stored.insertions.sorted() == names.sorted(), "\(place): \(path) sends an object twice or never")
       }
+    } else if kind == .zoneEnds {
+      checkEnds(stored, place)
     } else if kind != .imports, kind != .resets {
       #expect(stored.outboxCount == stored.halves.count, "\(place)")
     }
@@ -111,6 +116,27 @@ extension Victim {
       let name = try #require(ContentName(text))
       let path = "\(try current)-contents/\(name.checksum)"
       #expect((try? ContentFile.measure(path)) == name, "\(place): the content of \(text) is lost")
+    }
+  }
+}
+
+extension Victim {
+  /// Each end has each object sent by one transaction, once the server has it or still waiting.
+  private func checkEnds(_ stored: Stored, _ place: String) {
+    let text = (try? String(contentsOfFile: "\(store)-server", encoding: .utf8)) ?? ""
+    var ends: [Int: [String: Set<String>]] = [:]
+    for line in text.split(separator: "\n") {
+      let words = line.split(separator: " ").map(String.init)
+      guard words.count == 3, let end = Int(words[0]) else { continue }
+      ends[end, default: [:]][words[2], default: []].insert(words[1])
+    }
+    let last = stored.halves.keys.max() ?? 0
+    if last > 0 { ends[last, default: [:]].merge(stored.senders) { $0.union($1) } }
+    for end in stored.halves.keys {
+      let sent = ends[end] ?? [:]
+      #expect(
+        Set(sent.keys) == Set((1...end).flatMap { ["\($0)a", "\($0)b"] }), "\(place): end \(end) loses an object")
+      #expect(sent.values.allSatisfy { $0.count == 1 }, "\(place): end \(end) sends an object twice")
     }
   }
 }
@@ -152,7 +178,9 @@ extension Victim.Stored {
     for row in try snapshot.rows("SELECT body FROM outbox", []) {
       guard case .data(let body) = row[0] else { continue }
       outboxCount += 1
-      for change in try Transaction(json: [UInt8](body)).changes {
+      let transaction = try Transaction(json: [UInt8](body))
+      for change in transaction.changes {
+        senders[change.objectID, default: []].insert(transaction.transactionID)
         if change.changeType == .insert { insertions.append(change.objectID) }
         guard let entity = snapshot.schema.entities[change.entity] else {
           foreignWords.insert(change.entity)

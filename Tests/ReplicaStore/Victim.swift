@@ -10,7 +10,7 @@ import Testing
 
 struct Victim {
   enum Kind: String, CaseIterable, Sendable {
-    case saves, imports, migrates, resets, contents, switches, reuploads, tracks, consumes
+    case saves, imports, migrates, resets, contents, switches, reuploads, tracks, consumes, zoneEnds
   }
 
   /// When a process dies of itself.

@@ -121,7 +121,7 @@ struct Endless {
   private static func text(_ half: String) -> String { String(repeating: half, count: 200) }
 
   /// - Parameter isDone: whether it is the last page of a reset; nil: the page is none of a reset.
-  private func page(_ number: Int, isDone: Bool? = nil) -> ImportPage {
+  func page(_ number: Int, isDone: Bool? = nil) -> ImportPage {
     let changes = (isDone == nil ? ["a", "b"] : isDone == true ? ["b"] : ["a"]).map { half in
       ImportedChange.save(
         ImportedObject(

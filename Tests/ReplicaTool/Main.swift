@@ -17,6 +17,7 @@ enum ReplicaTool {
       let switches = AccountSwitches(store: store, ledger: ledger, hasReuploads: words[1] == "reuploads")
       try await switches.run(count: count)
     case "tracks": try await Tracks(store: store, ledger: ledger).run(count: count)
+    case "zoneEnds": try await ZoneEnds(store: store, ledger: ledger).run(count: count)
     case "consumes": try await HistoryReader(store: store, ledger: ledger).run(count: count)
     default:
       guard let kind = Endless.Kind(rawValue: words[1]) else { return help() }
@@ -25,7 +26,7 @@ enum ReplicaTool {
   }
 
   private static func help() {
-    let kinds = Endless.Kind.allCases.map(\.rawValue) + ["switches", "reuploads", "tracks", "consumes"]
+    let kinds = Endless.Kind.allCases.map(\.rawValue) + ["switches", "reuploads", "tracks", "consumes", "zoneEnds"]
     print("replica-tool \(kinds.joined(separator: "|")) STORE LEDGER [COUNT]")
     print("replica-tool measure FOLDER COUNT [\(Measurements.Part.allCases.map(\.rawValue).joined(separator: "|"))]")
   }

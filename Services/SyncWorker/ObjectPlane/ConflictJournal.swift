@@ -39,7 +39,7 @@ package struct ConflictJournal {
       for row in rows {
         last = row.key
         do {
-          guard let held = try transaction.quarantinedChanges(row.key).map({ try HistoryTransaction(decoding: $0) })
+          guard let held = try transaction.quarantinedChanges(row.key).map({ try HeldTransactions(decoding: $0) })
           else { continue }
           try append(
             ConflictLoss(

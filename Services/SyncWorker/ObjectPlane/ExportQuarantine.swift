@@ -12,11 +12,11 @@ import ZoneCommit
 /// The held-back changes of an object that this batch tries again.
 struct RetriedObject {
   let row: StoredQuarantine
-  var changes: [HistoryChange]
+  var held: HeldTransactions
+
+  var changes: [HistoryChange] { held.changes }
   /// When the newest of them was held back: milliseconds since 1970.
-  let heldAt: Int64
-  /// The others' changes that the last of them knew of.
-  let edit: HistoryTransaction.Edit?
+  var heldAt: Int64 { held.timestamp }
 }
 
 extension ExportRun {
@@ -39,12 +39,9 @@ extension ExportRun {
         _ = try transaction.retryQuarantined(.names([row.name]), of: mirror.key, at: StoredQuarantine.never)
         return
       }
-      guard let changes = try heldChanges(row, retriedIn: transaction) else { return }
-      byteCount += changes.byteCount
-      objects.append(
-        RetriedObject(
-          row: row, changes: changes.transaction.changes, heldAt: changes.transaction.timestamp,
-          edit: changes.transaction.edit))
+      guard let (held, count) = try heldChanges(row, retriedIn: transaction) else { return }
+      byteCount += count
+      objects.append(RetriedObject(row: row, held: held))
     }
     for transactionInBatch in batch {
       let isExported = Exporter.exports(author: transactionInBatch.author)
@@ -61,18 +58,30 @@ extension ExportRun {
       try take(row)
       takenCount += 1
     }
-    let later = batch.lazy.filter { Exporter.exports(author: $0.author) }.flatMap(\.changes)
+    let later = Array(batch.lazy.filter { Exporter.exports(author: $0.author) }.flatMap(\.changes))
     for index in objects.indices {
-      objects[index].changes = HeldChanges.overtaken(objects[index].changes, by: Array(later), model.index)
+      for part in objects[index].held.parts.indices {
+        objects[index].held.parts[part].changes = HeldChanges.overtaken(
+          objects[index].held.parts[part].changes, by: later, model.index)
+      }
     }
     return (objects, takenCount < due.count || due.count == Self.retryLimit)
   }
 
   /// The retried changes of an object, without relationships that others set from their side since it was held back.
+  /// - Returns: a transaction for each part.
   func retry(of object: RetriedObject, _ locator: ObjectLocator, in snapshot: any ShardSnapshot) throws
-    -> HistoryTransaction
+    -> [HistoryTransaction]
   {
-    let changes = try HeldChanges.yielding(object.changes, model.index) { owner, field in
+    try object.held.parts.map { part in
+      ChangeOrigin(part).part(try yielding(part.changes, of: object, locator, in: snapshot))
+    }
+  }
+
+  private func yielding(
+    _ changes: [HistoryChange], of object: RetriedObject, _ locator: ObjectLocator, in snapshot: any ShardSnapshot
+  ) throws -> [HistoryChange] {
+    try HeldChanges.yielding(changes, model.index) { owner, field in
       try locator.source(of: owner).pointers(to: owner).filter { $0.field == field }.map(\.source)
     } isNewer: { name, field in
       guard let zone = try locator.zone(of: name), let row = try locator.row(of: name), !row.isDeleted,
@@ -89,9 +98,6 @@ extension ExportRun {
       }
       return then.stored.record.fields.string(field) != pointer
     }
-    var transaction = HistoryTransaction(transactionID: "", timestamp: 0, changes: changes)
-    transaction.edit = object.edit
-    return transaction
   }
 
   /// Past states of one record that are searched.
@@ -99,7 +105,7 @@ extension ExportRun {
 
   /// The held-back changes of a row and their stored size in bytes; nil when they are unreadable: the row stays.
   func heldChanges(_ row: StoredQuarantine, in snapshot: any ShardSnapshot) throws -> (
-    transaction: HistoryTransaction, byteCount: Int
+    held: HeldTransactions, byteCount: Int
   )? {
     func unreadable(_ error: any Error) {
       context.log.error(
@@ -108,7 +114,7 @@ extension ExportRun {
     }
     do {
       guard let payload = try snapshot.quarantinedChanges(row.key) else { return nil }
-      return (try HistoryTransaction(decoding: payload), payload.count)
+      return (try HeldTransactions(decoding: payload), payload.count)
     } catch StoreError.corrupt(let reason) {
       unreadable(StoreError.corrupt(reason))
     } catch let error as StoredFormatError {
@@ -119,7 +125,7 @@ extension ExportRun {
 
   /// As `heldChanges(_:in:)`; an unreadable row is not due again by itself.
   private func heldChanges(_ row: StoredQuarantine, retriedIn transaction: any ShardTransaction) throws -> (
-    transaction: HistoryTransaction, byteCount: Int
+    held: HeldTransactions, byteCount: Int
   )? {
     if let held = try heldChanges(row, in: transaction) { return held }
     if row.dueAt != StoredQuarantine.never {
@@ -129,7 +135,7 @@ extension ExportRun {
   }
 
   /// Holds back the changes that were left out or refused, and removes the rows of those that went through.
-  /// - Parameter sent: everything that was exported, beginning with the retried changes.
+  /// - Parameter sent: everything that was exported, beginning with a transaction for each part of the retried changes.
   /// - Returns: the problems that the event tells, without those known from an earlier try, and the time of the first
   ///   retry in milliseconds since 1970.
   func settle(
@@ -144,19 +150,17 @@ extension ExportRun {
       try transaction.removeQuarantined(object.row.name, of: mirror.key)
     }
     let rows = Dictionary(retried.map { ($0.row.name, $0) }, uniquingKeysWith: { first, _ in first })
-    let fresh = Set(sent.dropFirst(retried.count).flatMap(\.changes).map(\.objectID))
+    let retriedCount = retried.reduce(0) { $0 + $1.held.parts.count }
+    let fresh = Set(sent.dropFirst(retriedCount).flatMap(\.changes).map(\.objectID))
     var problems: [MirroringProblem] = []
     var retryAt: Int64?
     for object in held {
       let row = rows[object.name]?.row
       // An object that is only tried again keeps its age.
       let heldAt = fresh.contains(object.name) ? nil : rows[object.name]?.heldAt
-      let edit = sent.last { transaction in
-        transaction.edit != nil && transaction.changes.contains { $0.objectID == object.name }
-      }?.edit
       let dueAt = try hold(
         row == nil && mirror.quarantinedCount > 0 ? joined(object, of: mirror, in: transaction) : (object, row), heldAt,
-        edit, of: mirror, in: transaction)
+        of: mirror, in: transaction)
       retryAt = min(dueAt, retryAt ?? dueAt)
       if row.map({ !object.problem.isKnown(from: $0) }) ?? true || fresh.contains(object.name) {
         problems.append(object.problem)
@@ -169,7 +173,7 @@ extension ExportRun {
 
   private struct HeldObject {
     let name: String
-    var changes: [HistoryChange]
+    var parts: [HistoryTransaction]
     let problem: MirroringProblem
   }
 
@@ -179,45 +183,61 @@ extension ExportRun {
   {
     var order: [String] = []
     var objects: [String: HeldObject] = [:]
-    func add(_ changes: [HistoryChange], _ problem: MirroringProblem) {
-      for change in changes {
-        if objects[change.objectID] == nil {
-          order.append(change.objectID)
-          objects[change.objectID] = HeldObject(name: change.objectID, changes: [], problem: problem)
-        }
-        objects[change.objectID]?.changes.append(change)
+    func add(_ change: HistoryChange, _ origin: ChangeOrigin, _ problem: MirroringProblem) {
+      if objects[change.objectID] == nil {
+        order.append(change.objectID)
+        objects[change.objectID] = HeldObject(name: change.objectID, parts: [], problem: problem)
       }
+      objects[change.objectID]?.parts.append(origin.part([change]))
     }
     // A refused record takes all changes of its object along, those left out earlier too.
     let whole = Set(refused.filter { !$0.write.isLink }.map(\.write.item.recordName))
-    for item in leftOut where !whole.contains(item.change.objectID) { add([item.change], item.problem) }
-    for refusal in refused { add(changes(of: refusal, sent: sent), refusal.problem) }
+    for item in leftOut where !whole.contains(item.change.objectID) { add(item.change, item.origin, item.problem) }
+    for refusal in refused {
+      for part in parts(of: refusal, sent: sent) {
+        for change in part.changes { add(change, ChangeOrigin(part), refusal.problem) }
+      }
+    }
     return order.compactMap { objects[$0] }
   }
 
   /// The changes from which a refused write resulted.
   func changes(of refusal: ExportWrites.Refusal, sent: [HistoryTransaction]) -> [HistoryChange] {
+    parts(of: refusal, sent: sent).flatMap(\.changes)
+  }
+
+  /// The changes from which a refused write resulted, by the transactions that made them.
+  private func parts(of refusal: ExportWrites.Refusal, sent: [HistoryTransaction]) -> [HistoryTransaction] {
     let record = refusal.write.item.record
+    /// The origin of the last change that relates these objects.
+    func origin(relating names: Set<String>) -> ChangeOrigin {
+      sent.last { $0.changes.contains { names.isSubset(of: $0.names) } }.map(ChangeOrigin.init) ?? ChangeOrigin()
+    }
     if refusal.write.isLink {
       guard let parts = LinkRecord(record), let link = model.links.resolve(parts) else { return [] }
       let isSaved = if case .save = refusal.write.item { true } else { false }
-      return [
-        HistoryChange(
-          changeType: .update, entity: link.entity.name, objectID: link.objectID,
-          relationships: [
-            NamedValue(
-              name: link.relationship.name,
-              value: .toManyDelta(add: isSaved ? [link.targetID] : [], remove: isSaved ? [] : [link.targetID]))
-          ])
-      ]
+      let change = HistoryChange(
+        changeType: .update, entity: link.entity.name, objectID: link.objectID,
+        relationships: [
+          NamedValue(
+            name: link.relationship.name,
+            value: .toManyDelta(add: isSaved ? [link.targetID] : [], remove: isSaved ? [] : [link.targetID]))
+        ])
+      return [origin(relating: [link.objectID, link.targetID]).part([change])]
     }
-    var own: [HistoryChange] = []
-    for change in sent.lazy.filter({ Exporter.exports(author: $0.author) }).flatMap(\.changes)
-    where change.objectID == record.recordName {
-      if change.changeType == .delete { own = [] }
-      own.append(change)
+    var own: [HistoryTransaction] = []
+    for transaction in sent where Exporter.exports(author: transaction.author) {
+      var changes = transaction.changes.filter { $0.objectID == record.recordName }
+      if let deletion = changes.lastIndex(where: { $0.changeType == .delete }) {
+        own = []
+        changes.removeFirst(deletion)
+      }
+      if !changes.isEmpty { own.append(ChangeOrigin(transaction).part(changes)) }
     }
-    return own + pointers(set: refusal.write, besides: own)
+    for change in pointers(set: refusal.write, besides: own.flatMap(\.changes)) {
+      own.append(origin(relating: [record.recordName]).part([change]))
+    }
+    return own
   }
 
   /// The record's to-one values that changes of other objects set: a parent's to-many, or the other end of a pair.
@@ -250,29 +270,24 @@ extension ExportRun {
     guard let row = try transaction.quarantined(object.name, of: mirror.key) else { return (object, nil) }
     // An operator may restore an unreadable row, so it is not overwritten.
     guard let earlier = try heldChanges(row, retriedIn: transaction) else {
-      return (HeldObject(name: object.name + "~", changes: object.changes, problem: object.problem), nil)
+      return (HeldObject(name: object.name + "~", parts: object.parts, problem: object.problem), nil)
     }
-    return (
-      HeldObject(name: object.name, changes: earlier.transaction.changes + object.changes, problem: object.problem), row
-    )
+    return (HeldObject(name: object.name, parts: earlier.held.parts + object.parts, problem: object.problem), row)
   }
 
-  /// - Parameter edit: of the last change; the changes are compared with it when they go through.
   /// - Returns: when the object is due: milliseconds since 1970.
   private func hold(
-    _ held: (object: HeldObject, row: StoredQuarantine?), _ heldAt: Int64?, _ edit: HistoryTransaction.Edit?,
-    of mirror: StoredMirror,
+    _ held: (object: HeldObject, row: StoredQuarantine?), _ heldAt: Int64?, of mirror: StoredMirror,
     in transaction: any ShardTransaction
   ) throws -> Int64 {
     let (object, row) = held
     let now = context.clock.now
     let attempts = (row?.attempts ?? 0) + 1
     let problem = object.problem
-    let changes = HeldChanges.compacted(object.changes)
-    var payload = HistoryTransaction(transactionID: "", timestamp: heldAt ?? now, changes: changes)
-    payload.edit = edit
+    let payload = HeldTransactions(
+      HeldChanges.compacted(object.parts).map { ChangeOrigin($0).part($0.changes, at: heldAt ?? now) })
     let stored = StoredQuarantine(
-      mirror: mirror.key, name: object.name, entity: changes.last?.entity ?? problem.entity,
+      mirror: mirror.key, name: object.name, entity: payload.changes.last?.entity ?? problem.entity,
       cause: problem.cause.rawValue, code: problem.code.rawValue,
       cocoaErrorCode: problem.cocoaErrorCode?.rawValue, reason: problem.reason, firstAt: row?.firstAt ?? now,
       lastAt: now, attempts: attempts,

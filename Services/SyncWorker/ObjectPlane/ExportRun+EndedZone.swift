@@ -42,7 +42,9 @@ extension ExportRun {
     }
     // The slice's changes are in the transactions.
     batch.slice = nil
-    let again = lost.map { HistoryTransaction(transactionID: "", timestamp: $0.row.firstAt, changes: $0.changes) }
+    let again = lost.flatMap { object in
+      object.held.parts.map { ChangeOrigin($0).part($0.changes, at: object.row.firstAt) }
+    }
     return try keep(again + gone, retried: lost, for: refusal, from: zone.zoneName, of: mirror, in: transaction)
   }
 
@@ -55,8 +57,7 @@ extension ExportRun {
     let locator = try ObjectLocator(of: mirror, in: transaction)
     if locator.isSingle { return nil }
     var unwritten: Unwritten?
-    let sent =
-      batch.transactions + retried.map { HistoryTransaction(transactionID: "", timestamp: 0, changes: $0.changes) }
+    let sent = batch.transactions + retried.flatMap(\.held.parts)
     for zone in try locator.endedZones(of: sent) where zone.zoneName != mirror.defaultZoneName {
       guard let left = try leaveOut(&batch, &retried, from: zone, of: mirror, in: transaction) else {
         let isWanted = try sent.contains { transaction in
@@ -87,7 +88,9 @@ extension ExportRun {
         cause: refusal.cause)
     }
     if refusal.cause == .zonePaused {
-      let leftOut = unwritten.flatMap(\.changes).map { LeftOutChange($0, problem($0)) }
+      let leftOut = unwritten.flatMap { transaction in
+        transaction.changes.map { LeftOutChange($0, problem($0), of: ChangeOrigin(transaction)) }
+      }
       let settled = try settle(leftOut, [], retried: retried, sent: unwritten, of: mirror, in: transaction)
       return Unwritten(problems: settled.problems, retryAt: settled.retryAt)
     }

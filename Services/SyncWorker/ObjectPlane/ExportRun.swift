@@ -118,7 +118,7 @@ package struct ExportRun: Sendable {
     let leftElsewhere = try mirror.isGuest ? nil : leaveOutOfEndedZones(&batch, &retried, of: mirror, commit)
     problems += (left?.problems ?? []) + (leftElsewhere?.problems ?? [])
     let locator = try ObjectLocator(of: mirror, in: transaction)
-    let again = try retried.map { try retry(of: $0, locator, in: transaction) }
+    let again = try retried.flatMap { try retry(of: $0, locator, in: transaction) }
     let missed = try unrecorded(locator)
     let sent = again + missed + batch.transactions
     let lost = try (left?.lost ?? []) + (leftElsewhere?.lost ?? []) + edits(ofEnded: sent, locator)

@@ -60,10 +60,8 @@ extension StoreCall {
     var exporter = run.exporter(
       of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), isolatesErrors: true)
     let held = mirror.quarantinedCount == 0 ? nil : try snapshot.quarantined(objectID, of: mirror.key)
-    let heldChanges = try held.flatMap { try run.heldChanges($0, in: snapshot) }?.transaction.changes ?? []
-    if !heldChanges.isEmpty {
-      try exporter.apply(HistoryTransaction(transactionID: "", timestamp: 0, changes: heldChanges))
-    }
+    let heldParts = try held.flatMap { try run.heldChanges($0, in: snapshot) }?.held.parts ?? []
+    for part in heldParts { try exporter.apply(part) }
     for transaction in pending { try exporter.apply(transaction) }
     let deserializer = Deserializer(run.model.index)
     let record = try exporter.currentRecord(named: objectID)
@@ -71,7 +69,7 @@ extension StoreCall {
       let object = try record.flatMap({ record in
         try deserializer.entity(of: record).map { try deserializer.object($0, from: record) }
       })
-        ?? ObjectValues(held: heldChanges),
+        ?? ObjectValues(held: heldParts.flatMap(\.changes)),
       let entity = run.model.index.entity(named: object.entity)
     else { return nil }
     let isDirty = pending.contains { $0.changes.contains { $0.objectID == objectID } }

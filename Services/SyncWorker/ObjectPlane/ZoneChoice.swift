@@ -60,16 +60,17 @@ package enum ZoneChoice {
     about transactions: [HistoryTransaction], of mirror: StoredMirror, in transaction: any ShardTransaction
   ) throws -> [HistoryTransaction] {
     if mirror.quarantinedCount == 0 { return [] }
-    return try Set(transactions.lazy.flatMap(\.changes).flatMap(\.names)).sorted().compactMap { name in
-      guard let row = try transaction.quarantined(name, of: mirror.key) else { return nil }
+    return try Set(transactions.lazy.flatMap(\.changes).flatMap(\.names)).sorted().flatMap {
+      name -> [HistoryTransaction] in
+      guard let row = try transaction.quarantined(name, of: mirror.key) else { return [] }
       do {
-        return try transaction.quarantinedChanges(row.key).map { try HistoryTransaction(decoding: $0) }
+        return try transaction.quarantinedChanges(row.key).map { try HeldTransactions(decoding: $0).parts } ?? []
       } catch StoreError.corrupt {
         // Dropped because the export reports the unreadable row.
-        return nil
+        return []
       } catch is StoredFormatError {
         // Dropped as above.
-        return nil
+        return []
       }
     }
   }

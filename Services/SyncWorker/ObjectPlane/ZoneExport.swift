@@ -50,6 +50,7 @@ extension ExportRun {
           try transaction.latestEvent(of: mirror.key, kind: .import).map { max($0.startedAt, $0.endedAt ?? 0) } ?? 0
       }
       for transaction in earlier { try exporter.apply(transaction) }
+      if !earlier.isEmpty { exporter.tellOfLateChanges() }
       try batch.apply(to: &exporter)
       for change in lost { try exporter.tellOfLost(change) }
       let plan = exporter.plan()

@@ -128,7 +128,7 @@ extension StoreCall {
       let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: at)
       for row in rows {
         guard let payload = try transaction.quarantinedChanges(row.key) else { continue }
-        for loss in UnexportedChanges([try HistoryTransaction(decoding: payload)], of: mirror).losses {
+        for loss in UnexportedChanges(try HeldTransactions(decoding: payload).parts, of: mirror).losses {
           try journal.append(loss, inZone: zoneName)
         }
         try transaction.removeQuarantined(row.name, of: mirror.key)

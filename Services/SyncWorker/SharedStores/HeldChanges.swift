@@ -37,7 +37,7 @@ extension StoreCall {
           payload = nil
         }
         // Dropped because a payload that can't be decoded names no object to look for.
-        let name = payload.flatMap { try? HistoryTransaction(decoding: $0) }?.changes.last?.objectID ?? row.name
+        let name = payload.flatMap { try? HeldTransactions(decoding: $0) }?.changes.last?.objectID ?? row.name
         let zoneName = try locator.zone(of: name)?.zoneName ?? locator.lostZone(of: name) ?? ""
         page.rows.append(
           HeldChangesPage.Row(
@@ -120,7 +120,7 @@ extension SharedHome {
         let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: now)
         for row in rows {
           // Dropped because an unreadable payload can't be kept; the owner's log has it.
-          guard let payload = row.payload, let held = try? HistoryTransaction(decoding: payload),
+          guard let payload = row.payload, let held = try? HeldTransactions(decoding: payload),
             let last = held.changes.last
           else { continue }
           let loss = ConflictLoss(

@@ -76,9 +76,9 @@ struct WaitingChanges {
     {
       // Dropped because the export reports changes that can't be read.
       if let held = try unlessDamaged({
-        try transaction.quarantinedChanges(row.key).flatMap { try? HistoryTransaction(decoding: $0) }
+        try transaction.quarantinedChanges(row.key).flatMap { try? HeldTransactions(decoding: $0) }
       })?.flatMap({ $0 }) {
-        try add(held)
+        for part in held.parts { try add(part) }
       }
     }
     for (objectID, zoneID) in assignment.connected() {

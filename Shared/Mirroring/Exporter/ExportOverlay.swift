@@ -87,6 +87,9 @@ struct ExportOverlay {
 
   mutating func entry(_ name: String) throws -> OverlayEntry { entries[try place(of: name)] }
 
+  /// Reads or changes all entries of records that were loaded before, in that order.
+  mutating func forEach(_ body: (inout OverlayEntry) -> Void) { for place in entries.indices { body(&entries[place]) } }
+
   /// The entry of a record that was loaded before; nil for other names.
   func known(_ name: String) -> OverlayEntry? { places[name].map { entries[$0] } }
 

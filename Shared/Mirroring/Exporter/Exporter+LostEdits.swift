@@ -82,6 +82,16 @@ extension Exporter {
     }
   }
 
+  /// Has the store import what its changes up to now, which come late, did to objects and links that others have
+  /// written: it may show what others wrote meanwhile.
+  public mutating func tellOfLateChanges() {
+    guard let store = judge?.store else { return }
+    overlay.forEach { entry in
+      guard let base = entry.base, base.isNews(to: store, after: 0), entry.record != entry.baseRecord else { return }
+      entry.isToldAgain = true
+    }
+  }
+
   mutating func tellAgain(_ objectID: String) throws {
     var entry = try overlay.entry(objectID)
     guard entry.record != nil else { return }

@@ -32,7 +32,8 @@ extension Exporter {
     case (nil, nil): return nil
     case (let base?, nil):
       return PlannedWrite(
-        item: .delete(base), isServersOwn: entry.isServersDeletion, isServersAlone: entry.isServersDeletion)
+        item: .delete(base), isServersOwn: entry.isServersDeletion || entry.isToldAgain,
+        isServersAlone: entry.isServersDeletion)
     case (let base, var record?):
       let changedKeys = changedKeys(from: base, to: record)
       if base != nil, changedKeys.isEmpty {

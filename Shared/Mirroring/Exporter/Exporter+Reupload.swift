@@ -11,6 +11,9 @@ extension HistoryTransaction {
 }
 
 extension Exporter {
+  /// True if the transaction sends again what its store had before.
+  var isSentAgain: Bool { origin.isSentAgain }
+
   /// True if an object is sent again that another writer has written to the zone or deleted there.
   mutating func isOthers(_ objectID: String) throws -> Bool {
     guard isSentAgain else { return false }

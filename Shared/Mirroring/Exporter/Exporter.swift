@@ -42,8 +42,8 @@ public struct Exporter {
   var standIns: Set<String> = []
   /// Objects that an edit brought back (T-C06): their device may have let go of them.
   var broughtBack: Set<String> = []
-  /// The transaction sends again what its store had before (`complete`).
-  var isSentAgain = false
+  /// The origin of the current transaction's changes.
+  var origin = ChangeOrigin()
   /// Objects that the store imports again because of replaced names.
   var toldAgain: [String] = []
 
@@ -120,7 +120,7 @@ public struct Exporter {
       }
     case .export:
       judge?.edit = transaction.edit
-      isSentAgain = transaction.isSentAgain
+      origin = ChangeOrigin(transaction)
       try applyChanges(try redirected(transaction).changes)
       try tellOfStandIns()
     }
@@ -133,7 +133,7 @@ public struct Exporter {
     var lastDeletion: [String: Int] = [:]
     for (index, change) in original.enumerated() {
       guard try isOurs(change) else { continue }
-      if change.changeType == .insert, !leftOut.isEmpty { changes[index] = absorbing(change) }
+      if change.changeType == .insert, !leftOut.isEmpty { changes[index] = try absorbing(change) }
       if reverting.contains(change.objectID) {
         refused.insert(index)
         try isolating(change) { exporter in try exporter.revert(change) }
@@ -170,16 +170,18 @@ public struct Exporter {
     let total = leftOutTotal
     guard try isolating(change(), step) else { return }
     let count = leftOut.count - (leftOutTotal - total)
-    if count > 0 { supersede(by: change(), before: count) }
+    if count > 0 { try supersede(by: change(), before: count) }
   }
 
-  /// Removes the parts of earlier left-out changes that a later, applied change overwrites.
-  private mutating func supersede(by change: HistoryChange, before count: Int) {
+  /// Removes the parts of earlier left-out changes that a later, applied change overwrites. What is sent again
+  /// overwrites nothing of an object that others have.
+  private mutating func supersede(by change: HistoryChange, before count: Int) throws {
+    if try isOthers(change.objectID) { return }
     let later = leftOut[count...]
     leftOut =
       leftOut[..<count].compactMap { item in
         guard item.change.objectID == change.objectID else { return item }
-        return item.change.superseded(by: change).map { LeftOutChange($0, item.problem) }
+        return item.change.superseded(by: change).map(item.with)
       } + later
   }
 
@@ -189,7 +191,7 @@ public struct Exporter {
     let pointer = NamedValue(name: name, value: RelationshipValue.toOne(parent))
     leftOut = leftOut.compactMap { item in
       guard item.change.objectID == child, item.change.relationships.contains(pointer) else { return item }
-      return item.change.without(pointer).map { LeftOutChange($0, item.problem) }
+      return item.change.without(pointer).map(item.with)
     }
   }
 
@@ -208,7 +210,7 @@ public struct Exporter {
       try apply(HistoryTransaction(transactionID: "", timestamp: 0, author: transaction.author, changes: deleted))
     case .export:
       judge?.edit = transaction.edit
-      isSentAgain = transaction.isSentAgain
+      origin = ChangeOrigin(transaction)
       let transaction = try redirected(transaction, only: Set(slice.map(\.change)))
       var lastDeletion: [String: Int] = [:]
       for (index, change) in transaction.changes.enumerated() {
@@ -252,7 +254,7 @@ public struct Exporter {
   }
 
   private mutating func applyObjectStep(_ change: HistoryChange) throws {
-    let whole = change.changeType == .insert && !leftOut.isEmpty ? absorbing(change) : change
+    let whole = try change.changeType == .insert && !leftOut.isEmpty ? absorbing(change) : change
     guard try applyObject(whole), whole.relationships.count > change.relationships.count else { return }
     let named = Set(change.relationships.map(\.name))
     let absorbed = HistoryChange(
@@ -279,7 +281,7 @@ public struct Exporter {
       let attributes = HistoryChange(
         changeType: .update, entity: change.entity, objectID: change.objectID, attributes: change.attributes)
       let count = leftOut.count - (leftOutTotal - total)
-      if count > 0 { supersede(by: attributes, before: count) }
+      if count > 0 { try supersede(by: attributes, before: count) }
     }
     return true
   }
@@ -305,7 +307,7 @@ public struct Exporter {
   }
 
   mutating func leaveOut(_ change: HistoryChange, _ problem: MirroringProblem) {
-    leftOut.append(LeftOutChange(change, problem))
+    leftOut.append(LeftOutChange(change, problem, of: origin))
     leftOutTotal += 1
   }
 
@@ -315,7 +317,9 @@ public struct Exporter {
 
   /// The insert with what was left out before because there was no such object: it is newer than those, and there is
   /// one now (T-R01).
-  private mutating func absorbing(_ insert: HistoryChange) -> HistoryChange {
+  private mutating func absorbing(_ insert: HistoryChange) throws -> HistoryChange {
+    // What is sent again does not bring back an object that others deleted, so the edits stay lost to that.
+    if try isOthers(insert.objectID) { return insert }
     let earlier = leftOut.filter { $0.change.objectID == insert.objectID }
     guard !earlier.isEmpty, earlier.allSatisfy({ $0.change.changeType == .update && $0.problem.cause.isAbsence }) else {
       return insert

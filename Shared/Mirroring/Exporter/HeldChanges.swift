@@ -21,6 +21,32 @@ public enum HeldChanges {
     return result
   }
 
+  /// The same changes, each with what its transaction knew: a part for each origin, without the values that later parts
+  /// overwrite. So the object's properties and pairs bound their number. What was sent again overwrites no edit.
+  /// - Parameter parts: of one object, in their order.
+  public static func compacted(_ parts: [HistoryTransaction]) -> [HistoryTransaction] {
+    var result: [HistoryTransaction] = []
+    for part in parts where !part.changes.isEmpty {
+      let changes = compacted(part.changes)
+      let isDeletion = changes.contains { $0.changeType == .delete }
+      result = result.compactMap { earlier in
+        if isDeletion { return nil }
+        if part.isSentAgain, !earlier.isSentAgain { return earlier }
+        var rest = earlier
+        rest.changes = changes.reduce(earlier.changes) { rest, newer in rest.compactMap { $0.superseded(by: newer) } }
+        return rest.changes.isEmpty ? nil : rest
+      }
+      if let last = result.last, ChangeOrigin(last) == ChangeOrigin(part) {
+        result[result.count - 1].changes = compacted(last.changes + changes)
+        result[result.count - 1].timestamp = part.timestamp
+      } else {
+        result.append(part)
+        result[result.count - 1].changes = changes
+      }
+    }
+    return result
+  }
+
   /// The parts of held changes that remain after later changes of other objects have set relationships between them.
   public static func overtaken(_ held: [HistoryChange], by later: [HistoryChange], _ model: ModelIndex)
     -> [HistoryChange]

@@ -1,6 +1,7 @@
 // The changes that an export leaves out, kept to try them again, and the times of the tries (E9).
 
 public import History
+import Records
 
 /// The cause for which an object's changes are held back; it decides when they are tried again. The raw value is
 /// stored: never renumber.
@@ -46,15 +47,45 @@ public enum QuarantineCause: Int, Hashable, Sendable, CaseIterable {
   private static let longestDelay: Int64 = 6 * 3_600_000
 }
 
+/// What an export has to know of the transaction that a change came with, now and when it tries the change again.
+public struct ChangeOrigin: Hashable, Sendable {
+  /// The store had the object before, and sends it again (P8).
+  public let isSentAgain: Bool
+  public let edit: HistoryTransaction.Edit?
+
+  public init(isSentAgain: Bool = false, edit: HistoryTransaction.Edit? = nil) {
+    self.isSentAgain = isSentAgain
+    self.edit = edit
+  }
+
+  public init(_ transaction: HistoryTransaction) {
+    self.init(isSentAgain: transaction.isSentAgain, edit: transaction.edit)
+  }
+
+  /// A transaction of this origin, as a part of `HeldTransactions`.
+  /// - Parameter timestamp: when the changes began to wait: milliseconds since 1970.
+  public func part(_ changes: [HistoryChange], at timestamp: Int64 = 0) -> HistoryTransaction {
+    var part = HistoryTransaction(
+      transactionID: "", timestamp: timestamp, author: isSentAgain ? ReservedName.reuploadAuthor : nil, changes: changes
+    )
+    part.edit = edit
+    return part
+  }
+}
+
 /// A change, or a part of one, that an export leaves out.
 public struct LeftOutChange: Hashable, Sendable {
   public let change: HistoryChange
   public let problem: MirroringProblem
+  public let origin: ChangeOrigin
 
-  public init(_ change: HistoryChange, _ problem: MirroringProblem) {
+  public init(_ change: HistoryChange, _ problem: MirroringProblem, of origin: ChangeOrigin) {
     self.change = change
     self.problem = problem
+    self.origin = origin
   }
+
+  func with(_ change: HistoryChange) -> LeftOutChange { LeftOutChange(change, problem, of: origin) }
 }
 
 extension HistoryChange {

@@ -4,11 +4,14 @@
 enum PostgreSQLFormatChange: Int, CaseIterable, Sendable {
   /// The first format. Cost: none, the schema is new.
   case initial = 1
+  /// As `FormatChange.heldTransactions`. Cost: none, earlier rows are read as they are.
+  case heldTransactions = 2
 
   var statements: [String] {
     switch self {
     case .initial:
       Self.recordTables + Self.storeTables + Self.stateTables + Self.sharingTables + Self.indexes
+    case .heldTransactions: []
     }
   }
 

@@ -61,6 +61,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case gaps = 25
   /// Finds a store's transactions by time without a scan. Cost: reads every transaction's row once.
   case historyTimes = 26
+  /// Held-back changes with the authors and edits of their transactions. Cost: none, earlier ones are read as they are.
+  case heldTransactions = 27
 
   var statements: [String] {
     switch self {
@@ -83,7 +85,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
         "CREATE INDEX shortGUID_zone ON shortGUID(zone)",
       ]
     case .quarantine: Self.quarantineTables
-    case .referenceActions, .edits, .parents: []
+    case .referenceActions, .edits, .parents, .heldTransactions: []
     case .generations: ["ALTER TABLE database ADD COLUMN generation INTEGER NOT NULL DEFAULT 0"]
     case .slices: ["ALTER TABLE mirror ADD COLUMN slice INTEGER NOT NULL DEFAULT 0"]
     // Most events are stored with their end, and cost this index nothing.

@@ -12,6 +12,7 @@ extension FuzzTarget {
   static let storedRows = FuzzTarget(name: "stored-rows", seeds: { try seeds() }) { bytes in
     try readRow(bytes, { try Record(decoding: $0, recordName: "n", recordType: "Note") }, { $0.encoded() })
     try readRow(bytes, { try HistoryTransaction(decoding: $0) }, { $0.encoded() })
+    try readRow(bytes, { try HeldTransactions(decoding: $0) }, { $0.encoded() })
     try readRow(bytes, { try ShareState(decoding: $0) }, { try $0.encoded() })
     if let entries = StoredReferences.decode(bytes) {
       let encoded = try StoredReferences.encode(entries)
@@ -73,13 +74,14 @@ extension FuzzTarget {
           relationships: relationships.enumerated().map { NamedValue(name: "r\($0)", value: $1) }),
         HistoryChange(changeType: .delete, entity: "Note", objectID: "n", tombstone: attributes),
       ])
-    let plain = transaction.encoded()
+    let plain = transaction
     transaction.edit = HistoryTransaction.Edit(base: 1, time: Fixture.now)
     let entries = [
       StoredReferences.Entry(field: 3, target: Fixture.name), StoredReferences.Entry(field: -1, target: "b"),
     ]
     return [
-      Fixture.record.encoded(), versioned.encoded(), plain, transaction.encoded(),
+      Fixture.record.encoded(), versioned.encoded(), plain.encoded(), transaction.encoded(),
+      HeldTransactions([plain, transaction]).encoded(),
       try Sampler.sample(ShareState.self).encoded(), try StoredReferences.encode(entries),
       ring.seal(sealedContent, for: .record), ring.seal(sealedContent, for: .history),
     ]
