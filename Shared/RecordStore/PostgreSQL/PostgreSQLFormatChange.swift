@@ -6,12 +6,16 @@ enum PostgreSQLFormatChange: Int, CaseIterable, Sendable {
   case initial = 1
   /// As `FormatChange.heldTransactions`. Cost: none, earlier rows are read as they are.
   case heldTransactions = 2
+  /// Lets the updates of stores stay in their pages: each commit of a store's changes writes `last` and `exported`,
+  /// which this index names. Cost: none.
+  case storesInPlace = 3
 
   var statements: [String] {
     switch self {
     case .initial:
       Self.recordTables + Self.storeTables + Self.stateTables + Self.sharingTables + Self.indexes
     case .heldTransactions: []
+    case .storesInPlace: ["DROP INDEX IF EXISTS mirror_waiting"]
     }
   }
 
