@@ -150,7 +150,7 @@ struct Bench {
         feeds.append(.store(path: try await scenario.makeStore(token: token, with: admin).path, bearer: token))
       }
     }
-    let pull = Pull(target: target, feeds: feeds)
+    let pull = Pull(target: target, feeds: feeds, recordCount: pulled.names.count)
     return {
       let outcome = await onOwnThread { pull.run() }
       let told = try pull.names(outcome)

@@ -6,17 +6,19 @@ import Glibc
 struct Pull: Sendable {
   let target: Target
   let feeds: [Feed]
+  /// The records that each device is expected to get.
+  var recordCount = 0
 
   struct Outcome: Sendable {
     /// Measures pages.
     var measurement = Measurement()
-    /// By device, in order.
-    var pages: [[[UInt8]]]
+    /// By device.
+    var pages: [PulledPages]
   }
 
   /// Runs until the last device has its last page; blocks.
   func run() -> Outcome {
-    var outcome = Outcome(pages: feeds.map { _ in [] })
+    var outcome = Outcome(pages: feeds.map { _ in PulledPages(recordCount: recordCount) })
     var connections = Connections()
     let start = Connections.now()
     for (index, feed) in feeds.enumerated() {
@@ -49,7 +51,7 @@ struct Pull: Sendable {
           } else {
             left -= 1
           }
-          outcome.pages[index].append(reader.body)
+          outcome.pages[index].append(reader)
           deadline = Connections.now() + answerLimit
         }
       }
@@ -60,7 +62,7 @@ struct Pull: Sendable {
 
   /// The names that each device got.
   func names(_ outcome: Outcome) throws -> [[String]] {
-    try zip(feeds, outcome.pages).map { feed, pages in try pages.flatMap { try feed.names($0) } }
+    try zip(feeds, outcome.pages).map { feed, pages in try pages.all.flatMap { try feed.names($0) } }
   }
 
   /// - Throws: when a device missed a name or got one twice. A store mirrors all its user's zones, so it may have
@@ -74,4 +76,28 @@ struct Pull: Sendable {
       }
     }
   }
+}
+
+/// The pages of one device, one behind the other. Their memory is at hand before the measurement begins: the kernel
+/// would take longer to clear it than the server takes for a page.
+struct PulledPages: Sendable {
+  private var bytes: [UInt8]
+  private var ends: [Int] = []
+
+  /// A record of w2 in JSON has some 1 300 bytes.
+  private static let recordByteCount = 1400
+  private static let roomLimit = 64 << 20
+
+  init(recordCount: Int) {
+    bytes = [UInt8](repeating: 1, count: min(recordCount * Self.recordByteCount, Self.roomLimit))
+    bytes.removeAll(keepingCapacity: true)
+  }
+
+  mutating func append(_ answer: ResponseReader) {
+    answer.appendBody(to: &bytes)
+    ends.append(bytes.count)
+  }
+
+  /// In order.
+  var all: [[UInt8]] { zip([0] + ends, ends).map { Array(bytes[$0..<$1]) } }
 }

@@ -78,9 +78,15 @@ struct ResponseReader {
 
   /// The body of an answer whose head is complete, without chunk framing.
   var body: [UInt8] {
-    guard let headByteCount else { return [] }
-    guard bodyByteCount == nil else { return Array(bytes[headByteCount...]) }
     var content: [UInt8] = []
+    appendBody(to: &content)
+    return content
+  }
+
+  /// Appends the body of an answer whose head is complete.
+  func appendBody(to content: inout [UInt8]) {
+    guard let headByteCount else { return }
+    guard bodyByteCount == nil else { return content.append(contentsOf: bytes[headByteCount...]) }
     var position = headByteCount
     while let lineEnd = bytes[position...].firstIndex(of: UInt8(ascii: "\n")),
       let count = Self.chunkByteCount(bytes[position..<lineEnd]), count > 0
@@ -88,7 +94,6 @@ struct ResponseReader {
       content += bytes[(lineEnd + 1)...].prefix(count)
       position = min(lineEnd + 1 + count + 2, bytes.count)
     }
-    return content
   }
 
   /// Status and body of a failure, for people.
