@@ -71,8 +71,8 @@ extension ShareService {
   /// Makes the service. With a directory in PostgreSQL, waits until this process leads: while another share service
   /// does, and while the database is away.
   public static func leading(_ context: ServiceContext) async throws -> ShareService {
-    guard let database = database(context) else { return try ShareService(context) }
     let waiting = Waiting(context)
+    guard let database = database(context) else { return try ShareService(context) }
     let watch = LeaderWatch(database)
     while true {
       do {

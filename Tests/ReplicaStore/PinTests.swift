@@ -1,5 +1,6 @@
 // Pinned states while pages of an import arrive: each shows what it showed, until the log grows too long.
 
+import Dispatch
 import MirrorWire
 import Testing
 
@@ -55,6 +56,35 @@ private func shown(_ generation: Generation) async throws -> [String: String] {
   let expected = try await shown(young)
   try await importPage(0, into: store)
   #expect(try await shown(young) == expected)
+  await store.replica.close()
+}
+
+@Test func `a pin that is taken while the oldest one still ends stays, until the log has grown by as much again`()
+  async throws
+{
+  let store = try await TestStore.make { $0.logByteLimit = 1 << 20 }
+  let oldest = try store.replica.pin()
+  // A read that is under way keeps the ended generation from letting go of the log.
+  let mayEnd = DispatchSemaphore(value: 0)
+  let (begins, begin) = AsyncStream.makeStream(of: Void.self)
+  async let reading: Void = oldest.read { _ in
+    begin.finish()
+    mayEnd.wait()
+  }
+  for await _ in begins {}
+  func importUntil(_ isOver: () -> Bool) async throws {
+    for number in 0..<2000 where !isOver() { try await importPage(number % 100, into: store) }
+  }
+  try await importUntil { oldest.isExpired }
+  let young = try store.replica.pin()
+  let expected = try await shown(young)
+  for _ in 0..<3 { try await importPage(0, into: store) }
+  #expect(!young.isExpired)
+  #expect(try await shown(young) == expected)
+  try await importUntil { young.isExpired }
+  #expect(young.isExpired)
+  mayEnd.signal()
+  try await reading
   await store.replica.close()
 }
 

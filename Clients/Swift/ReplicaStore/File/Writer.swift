@@ -176,7 +176,7 @@ final class Writer {
 
   /// Copies the log into the file, ends generations that keep too much of it, and purges history.
   private func tidy() {
-    if connection.logPageCount * Self.pageByteCount > configuration.logByteLimit { pins.expireOldest() }
+    pins.endOldest(logByteCount: connection.logPageCount * Self.pageByteCount, limit: configuration.logByteLimit)
     if connection.logPageCount >= checkpointPages { checkpoint() }
     commitsToPurge -= 1
     if commitsToPurge < 0 {

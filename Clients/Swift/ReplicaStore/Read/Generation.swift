@@ -59,24 +59,52 @@ package final class Generation: Sendable {
 
 /// The generations that are pinned, oldest first.
 final class PinBoard: Sendable {
-  private struct Pin { weak var generation: Generation? }
+  private struct Pin {
+    /// Counts from 1.
+    let number: Int
+    weak var generation: Generation?
+  }
 
-  private let pins = Mutex<[Pin]>([])
+  private struct State {
+    var pins: [Pin] = []
+    var pinCount = 0
+    /// When a log was found too long: its length, and the pins until then.
+    var foundByteCount = 0
+    var foundPinCount = 0
+
+    mutating func removeEnded() { pins.removeAll { $0.generation?.isExpired ?? true } }
+  }
+
+  private let state = Mutex(State())
 
   func add(_ generation: Generation) {
-    pins.withLock { pins in
-      pins.removeAll { $0.generation?.isExpired ?? true }
-      pins.append(Pin(generation: generation))
+    state.withLock { state in
+      state.removeEnded()
+      state.pinCount += 1
+      state.pins.append(Pin(number: state.pinCount, generation: generation))
     }
   }
 
-  var isEmpty: Bool { pins.withLock { $0.allSatisfy { $0.generation?.isExpired ?? true } } }
+  var isEmpty: Bool { state.withLock { $0.pins.allSatisfy { $0.generation?.isExpired ?? true } } }
 
-  /// Ends the oldest one.
-  func expireOldest() {
-    let oldest = pins.withLock { pins in
-      pins.removeAll { $0.generation?.isExpired ?? true }
-      return pins.first?.generation
+  /// A log of so many times the limit ends young generations as well.
+  private static let longestLog = 4
+
+  /// Ends the oldest generation when the log is longer than `limit`. It stays so long until the ended one has let go of
+  /// it, and that is nothing that a younger one keeps: what was pinned after the log was found too long may keep as much
+  /// again.
+  func endOldest(logByteCount: Int, limit: Int) {
+    let oldest = state.withLock { state -> Generation? in
+      // The log has begun anew.
+      if logByteCount < state.foundByteCount { state.foundByteCount = 0 }
+      guard logByteCount > limit else { return nil }
+      state.removeEnded()
+      guard let first = state.pins.first else { return nil }
+      if first.number > state.foundPinCount {
+        guard logByteCount > min(state.foundByteCount + limit, Self.longestLog * limit) else { return nil }
+        (state.foundByteCount, state.foundPinCount) = (logByteCount, state.pinCount)
+      }
+      return first.generation
     }
     oldest?.release()
   }
