@@ -5,18 +5,25 @@ import Testing
 
 @Suite struct BenchTests {
   /// Runs deploy/bench with these binaries.
+  /// - Returns: what it prints; when it fails, its progress and the reason as well.
   private func bench(_ arguments: [String]) throws -> (status: Int32, output: String) {
     let output = Pipe()
+    let log = FileManager.default.temporaryDirectory.appending(path: "aquifer-bench-\(UUID().uuidString).log")
+    #expect(FileManager.default.createFile(atPath: log.path, contents: nil))
+    defer { try? FileManager.default.removeItem(at: log) }
+    let progress = try FileHandle(forWritingTo: log)
     let run = Process()
     run.executableURL = Checkout.root.appending(path: "deploy/bench")
     run.arguments = arguments
     run.environment = ProcessInfo.processInfo.environment.merging(["AQUIFER_BIN": Checkout.products.path]) { $1 }
     run.standardOutput = output
-    run.standardError = FileHandle.nullDevice
+    run.standardError = progress
     try run.runUnblocked()
     let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
     run.waitUntilExit()
-    return (run.terminationStatus, text)
+    try progress.close()
+    let reason = run.terminationStatus == 0 ? "" : try String(contentsOf: log, encoding: .utf8)
+    return (run.terminationStatus, text + reason)
   }
 
   private static let workloads = [
