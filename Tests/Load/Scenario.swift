@@ -195,7 +195,7 @@ struct Admin {
   {
     var headers = [HTTPClient.Header("Content-Type", "application/json")]
     if let token = isOperator ? operatorToken : bearer { headers.append(.init("Authorization", "Bearer \(token)")) }
-    let response = try await client.send(method, url + path, headers: headers, body: body, timeout: .seconds(20))
+    let response = try await answer(method, path, headers, body)
     guard response.status == 200 else {
       let call = path.split(separator: "?").first.map(String.init) ?? path
       throw LoadError(
@@ -208,4 +208,21 @@ struct Admin {
     }
     return try JSONValue(parsing: response.body)
   }
+
+  /// Repeats a call that the server puts off, as its clients do.
+  private func answer(_ method: String, _ path: String, _ headers: [HTTPClient.Header], _ body: [UInt8]) async throws
+    -> HTTPClient.Response
+  {
+    let end = ContinuousClock.now + Self.patience
+    while true {
+      let response = try await client.send(method, url + path, headers: headers, body: body, timeout: .seconds(20))
+      guard response.status == 503, let later = response["Retry-After"].flatMap(Int.init), .now < end else {
+        return response
+      }
+      try await Task.sleep(for: min(.seconds(later), Self.longestPause))
+    }
+  }
+
+  private static let patience = Duration.seconds(30)
+  private static let longestPause = Duration.seconds(5)
 }
