@@ -118,7 +118,7 @@ import Testing
     #expect(output.contains("| lastDevice, u |") && !output.contains("bare SQLite"))
   }
 
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(2)))
   func `other systems are measured in the same run with their costs, or the table says which are left out`() throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "aquifer-bench-\(UUID().uuidString.prefix(8))")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
