@@ -71,6 +71,38 @@ import Testing
     }
   }
 
+  @Test(.timeLimit(.minutes(1))) func `a run of pgbench that ends before it has connected is repeated for longer`()
+    throws
+  {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "aquifer-bench-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    // Its runs of one second make no transaction.
+    let naive = """
+      #!/bin/sh
+      case " $* " in
+        *" -T 1 "*)
+          echo 'number of transactions actually processed: 0'
+          for word in "$@"; do case $word in --log-prefix=*) : >"${word#*=}.1" ;; esac; done
+          ;;
+        *) exec "$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)/pgbench" "$@" ;;
+      esac
+      """
+    let program = folder.appending(path: "pgbench")
+    try Data(naive.utf8).write(to: program)
+    for path in [folder.path, program.path] {
+      try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: path)
+    }
+    let script = Checkout.root.appending(path: "Tests/Load/postgres").path
+    let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+    let done = try CommandLineTool.run(
+      ["PATH=\(folder.path):\(path)", script, "--seconds", "1", "--runs", "1"],
+      executable: URL(filePath: "/usr/bin/env"))
+    #expect(done.code == 0, "\(done.problem)")
+    let limits = try Value(json: Array(done.output.utf8))["limits"].elements
+    #expect(limits.count == 3 && limits.allSatisfy { $0["recordsPerSecond"].double ?? 0 > 0 }, "\(done.output)")
+  }
+
   @Test(.timeLimit(.minutes(1)))
   func `the client's figures come beside bare SQLite, and a missed floor is exit code 1`()
     throws
