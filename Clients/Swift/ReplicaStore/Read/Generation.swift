@@ -91,7 +91,7 @@ final class PinBoard: Sendable {
   private static let longestLog = 4
 
   /// Ends the oldest generation when the log is longer than `limit`. It stays so long until the ended one has let go of
-  /// it, and that is nothing that a younger one keeps: what was pinned after the log was found too long may keep as much
+  /// it, and a younger one keeps nothing of that: one that was pinned after the log was found too long may keep as much
   /// again.
   func endOldest(logByteCount: Int, limit: Int) {
     let oldest = state.withLock { state -> Generation? in
