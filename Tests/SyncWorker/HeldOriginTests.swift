@@ -16,16 +16,6 @@ extension ObjectPlaneWorld {
     return try await store.read { try $0.database(id)?.sequence ?? 0 }
   }
 
-  fileprivate func endZone() async throws {
-    let id = database
-    try await store.enqueue { store in
-      guard let row = try store.database(id),
-        let zone = try store.zone(named: ReservedName.privateMirrorZone, in: row.key)
-      else { throw CancellationError() }
-      try store.deleteZone(zone.key, as: .deleted)
-    }.value
-  }
-
   /// A save by alice that is exported when this returns.
   /// - Parameter quota: the bytes that she may have; 0: as many as she likes.
   fileprivate func put(
@@ -54,12 +44,27 @@ extension ObjectPlaneWorld {
     try await appendWithoutExport([accepted], to: store)
   }
 
+  /// Two devices with a photo: A's edit of it waits, and A has imported that of B, which had not heard of A's.
+  fileprivate func devicesOfWaitingEdit() async throws -> (a: Device, b: Device) {
+    let (a, b) = (try await Device("A", self), try await Device("B", self))
+    try await put("A", photo("insert", #""displayName":"start""#), tag)
+    for device in [a, b] { try await device.pull() }
+    let known = try await sequence()
+    try await accept(
+      photo(.update, ["displayName": .string(large)]), author: "app", base: known, from: "A")
+    try await put("A", again, quota: quota)
+    #expect(try await held("A") == ["P space"])
+    try await put("B", photo("update", #""displayName":"B's""#), token: b.token)
+    try await a.pull()
+    return (a, b)
+  }
+
   fileprivate func held(_ store: String) async throws -> [String] {
     let rows = try await get("\(store)/quarantine").json["quarantined"]?.elements ?? []
     return rows.map { "\($0["objectID"]?.string ?? "") \($0["cause"]?.string ?? "")" }
   }
 
-  fileprivate func photo() async throws -> Fields {
+  fileprivate func photoFields() async throws -> Fields {
     try #require(try await liveRecords().first { $0.recordName == "P" }).fields
   }
 }
@@ -106,7 +111,7 @@ func `T-R01 what is sent again and held back takes back nothing that others edit
     world.clock.advance(by: 61_000)
     try await world.put("A", again)
     #expect(try await world.held("A") == [])
-    let fields = try await world.photo()
+    let fields = try await world.photoFields()
     #expect(fields.string("CD_displayName") == "B's", "the edit is newer than what A sends again")
     #expect(fields["CD_views"]?.value == .int64(9), "A's edit is an edit")
     #expect(fields["CD_ratio"]?.value == .double(1.5), "nobody else had this value")
@@ -120,18 +125,10 @@ func `an edit that waits is judged by what its device knew then, also if the dev
   _ kind: StoreKind
 ) async throws {
   try await ObjectPlaneWorld.withPolicies(kind) { world in
-    let (a, b) = (try await Device("A", world), try await Device("B", world))
-    try await world.put("A", photo("insert", #""displayName":"start""#), tag)
-    for device in [a, b] { try await device.pull() }
-    let known = try await world.sequence()
-    try await world.accept(photo(.update, ["displayName": .string(large)]), author: "app", base: known, from: "A")
-    try await world.put("A", again, quota: quota)
-    #expect(try await world.held("A") == ["P space"])
-    try await world.put("B", photo("update", #""displayName":"B's""#), token: b.token)
-    try await a.pull()
+    let a = try await world.devicesOfWaitingEdit().a
     try await world.put("A", photo("update", #""ratio":2.5"#), token: a.token)
     #expect(try await world.held("A") == [])
-    let fields = try await world.photo()
+    let fields = try await world.photoFields()
     #expect(fields.string("CD_displayName") == "B's" && fields["CD_ratio"]?.value == .double(2.5))
     let conflicts = try await world.conflicts("A")
     #expect(conflicts.map { $0["kind"]?.string } == ["undecided"])
@@ -144,19 +141,11 @@ func `an edit that waited shows on its own device again, if the device imported 
   _ kind: StoreKind
 ) async throws {
   try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
-    let (a, b) = (try await Device("A", world), try await Device("B", world))
-    try await world.put("A", photo("insert", #""displayName":"start""#), tag)
-    for device in [a, b] { try await device.pull() }
-    let known = try await world.sequence()
-    try await world.accept(photo(.update, ["displayName": .string(large)]), author: "app", base: known, from: "A")
-    try await world.put("A", again, quota: quota)
-    #expect(try await world.held("A") == ["P space"])
-    try await world.put("B", photo("update", #""displayName":"B's""#), token: b.token)
-    try await a.pull()
+    let (a, b) = try await world.devicesOfWaitingEdit()
     world.clock.advance(by: 61_000)
     try await world.put("A", again)
     #expect(try await world.held("A") == [])
-    #expect(try await world.photo().string("CD_displayName") == large)
+    #expect(try await world.photoFields().string("CD_displayName") == large)
     for device in [a, b] {
       try await device.pull()
       #expect(device.graph.objects["P"]?["displayName"] == "\"\(large)\"", "\(device.store)")

@@ -44,16 +44,6 @@ private func reupload(_ store: String) -> String {
 }
 
 extension ObjectPlaneWorld {
-  fileprivate func endZone() async throws {
-    let id = request("GET", "stores/x").database
-    try await store.enqueue { store in
-      guard let row = try store.database(id),
-        let zone = try store.zone(named: ReservedName.privateMirrorZone, in: row.key)
-      else { throw CancellationError() }
-      try store.deleteZone(zone.key, as: .deleted)
-    }.value
-  }
-
   fileprivate func lastNumber(of store: String) async throws -> Int64? {
     let id = request("GET", "stores/x").database
     return try await self.store.read { snapshot in

@@ -20,7 +20,7 @@ private let zoneName = ReservedName.privateMirrorZone
 
 extension ObjectPlaneWorld {
   /// Ends alice's mirror zone, as its deletion by another program does.
-  fileprivate func endZone(_ end: ZoneEnd) async throws {
+  func endZone(_ end: ZoneEnd = .deleted) async throws {
     let id = request("GET", "stores/x").database
     try await store.enqueue { store in
       guard let database = try store.database(id), let zone = try store.zone(named: zoneName, in: database.key) else {
