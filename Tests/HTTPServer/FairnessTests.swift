@@ -202,10 +202,7 @@ struct FairnessTests {
     let client = try RawConnection(port: server.port)
     try await client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 14000\r\n\r\n")
     // Longer than one stretch. Far more bytes than the pace asks for, because a busy machine delays some of them.
-    for _ in 0..<14 {
-      try await client.send(String(repeating: "x", count: 1000))
-      try await Task.sleep(for: .milliseconds(500))
-    }
+    try await client.sendSteadily(count: 14, of: 1000, pause: 500)
     #expect(try await client.readAnswer().status == 200)
   }
 

@@ -14,7 +14,7 @@ private enum ErrorsPage {
     # Errors
 
     Made from the table in [Shared/Records/ErrorTable.swift](../../Shared/Records/ErrorTable.swift) by the test that
-    compares the two (`REWRITE=1 swift test --filter ErrorTableTests`). [OPERATING.md](OPERATING.md) says what an
+    compares the two (`REWRITE=1 deploy/test ErrorTableTests`). [OPERATING.md](OPERATING.md) says what an
     operator does about them.
 
     An answer that fails as a whole has one of these as `serverErrorCode`, with `reason` (which names the place, and
