@@ -88,7 +88,7 @@ let layers: [Target] = [
       "Sharing", "History", "MessagePack", "Crypto",
     ]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
-  shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
+  shared("HTTPServer", ["CMicroHTTPD", "CEventReads", "CLinux"]),
   shared("OpenID", ["CCJOSE", "HTTPClient", "JSON", "Crypto"]),
   shared(
     "ServiceKit",
@@ -493,6 +493,7 @@ let package = Package(
       .target(
         name: "CSQLiteLog", path: "Shared/CSQLiteLog", cSettings: cSettings,
         linkerSettings: [.linkedLibrary("sqlite3")]),
+      .target(name: "CEventReads", path: "Shared/CEventReads", cSettings: cSettings),
       .target(
         name: "COpenAPI", path: "Shared/COpenAPI", cSettings: cSettings + [.disableWarning("c23-extensions")]),
     ]
