@@ -47,9 +47,7 @@ final class SimulatedDisk: Sendable {
 
     mutating func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
       let start = min(offset, seen.count)
-      if seen.count < offset + bytes.count {
-        seen.append(contentsOf: repeatElement(0, count: offset + bytes.count - seen.count))
-      }
+      if seen.count < offset + bytes.count { seen = Self.bytes(seen, count: offset + bytes.count) }
       guard let source = bytes.baseAddress, !bytes.isEmpty else { return }
       seen.withUnsafeMutableBytes { _ = memcpy($0.baseAddress! + offset, source, bytes.count) }
       dirty.formUnion(start / sectorSize...(offset + bytes.count - 1) / sectorSize)
@@ -64,9 +62,7 @@ final class SimulatedDisk: Sendable {
 
     /// The disk's content after these sectors were also written.
     func content(with sectors: some Sequence<Int>, count: Int) -> [UInt8] {
-      var content = durable
-      if content.count > count { content.removeLast(content.count - count) }
-      if content.count < count { content.append(contentsOf: repeatElement(0, count: count - content.count)) }
+      var content = durable.count == count ? durable : Self.bytes(durable, count: count)
       for sector in sectors {
         let range = sector * sectorSize..<min((sector + 1) * sectorSize, min(seen.count, count))
         guard !range.isEmpty else { continue }
@@ -77,6 +73,18 @@ final class SimulatedDisk: Sendable {
         }
       }
       return content
+    }
+
+    /// The bytes cut off, or with zeros behind them, in two calls: a log grows by half a megabyte, which a loop that is
+    /// built for debugging takes a second to write.
+    private static func bytes(_ bytes: [UInt8], count: Int) -> [UInt8] {
+      [UInt8](unsafeUninitializedCapacity: count) { target, initializedCount in
+        if let start = target.baseAddress, count > 0 {
+          memset(start, 0, count)
+          bytes.withUnsafeBytes { _ = $0.baseAddress.map { memcpy(start, $0, min(bytes.count, count)) } }
+        }
+        initializedCount = count
+      }
     }
   }
 
