@@ -5,7 +5,8 @@ import Glibc
 
 extension Session {
   func receive(_ step: Pipeline.Step, into answers: inout [Rows]) throws(PostgreSQLError) {
-    warningCount.pointee = 0
+    // A step's warnings can be here before its answer is waited for.
+    defer { warningCount.pointee = 0 }
     var failure: PostgreSQLError?
     while let result = try nextResult(step) {
       switch PQresultStatus(result) {
@@ -86,11 +87,30 @@ extension Session {
   /// Waits until the socket is ready, and takes what has arrived.
   /// - Returns: false when nothing can be read any more.
   private func wait(_ name: String, _ events: Int32) throws(PostgreSQLError) -> Bool {
-    var descriptor = pollfd(fd: PQsocket(handle), events: Int16(events), revents: 0)
-    var count = poll(&descriptor, 1, answerMilliseconds)
-    while count < 0, errno == EINTR { count = poll(&descriptor, 1, answerMilliseconds) }
-    guard count > 0 else { throw lose(name, "", "the server has not answered for \(answerMilliseconds) ms") }
+    guard isReady(events, within: answerMilliseconds) else {
+      throw lose(name, "", "the server has not answered for \(answerMilliseconds) ms")
+    }
     return PQconsumeInput(handle) == 1
+  }
+
+  private func isReady(_ events: Int32, within milliseconds: Int32) -> Bool {
+    var descriptor = pollfd(fd: PQsocket(handle), events: Int16(events), revents: 0)
+    var count = poll(&descriptor, 1, milliseconds)
+    while count < 0, errno == EINTR { count = poll(&descriptor, 1, milliseconds) }
+    return count > 0
+  }
+
+  /// Waits until the first result of the next step is here, or the reason why none comes.
+  /// - Returns: false when it is not here by `end`.
+  func awaitAnswer(of step: Pipeline.Step, until end: ContinuousClock.Instant) throws(PostgreSQLError) -> Bool {
+    let handle = try open(step.name)
+    while PQisBusy(handle) == 1 {
+      let events = PQflush(handle) == 0 ? POLLIN : POLLIN | POLLOUT
+      let rest = max(.zero, end - .now)
+      guard isReady(events, within: Int32(clamping: Int(rest / .milliseconds(1)))) else { return false }
+      if PQconsumeInput(handle) != 1 { break }
+    }
+    return true
   }
 
   /// Lets libpq count the server's warnings instead of printing them.

@@ -25,6 +25,30 @@ extension Session {
     ended()
   }
 
+  /// As `commit`, but stops waiting for the answer after a time. A commit waits for a standby as long as that is away.
+  /// - Returns: false when there is no answer yet. The session is of no use then but for `awaitCommit` and `close`.
+  public func commit(within limit: Duration) throws(PostgreSQLError) -> Bool {
+    try send(Self.commit, [], as: .commit)
+    waitCount += 1
+    try endStretch()
+    return try awaitCommit(within: limit)
+  }
+
+  /// Waits for the answer of a commit that had none in time.
+  /// - Returns: false when there is none yet.
+  /// - Throws: as `commit`.
+  public func awaitCommit(within limit: Duration) throws(PostgreSQLError) -> Bool {
+    let end = ContinuousClock.now + limit
+    var answers: [Rows] = []
+    while let step = pipeline.next {
+      guard try awaitAnswer(of: step, until: end) else { return false }
+      try receive(step, into: &answers)
+    }
+    try pipeline.settle()
+    ended()
+    return true
+  }
+
   /// Undoes the transaction, and forgets the queued commands' failures. Does nothing outside of one.
   public func rollback() {
     guard isInTransaction else { return }

@@ -17,7 +17,7 @@ public final class Session {
   var prepared: [String: Prepared] = [:]
   private var encoded = EncodedValues()
   var unflushedByteCount = 0
-  let answerMilliseconds: Int32
+  var answerMilliseconds: Int32
   /// The warnings that the server sent. It lives as long as the session.
   let warningCount = UnsafeMutablePointer<Int>.allocate(capacity: 1)
   /// The open savepoints, with those that wait.
@@ -26,7 +26,7 @@ public final class Session {
   /// The savepoints that wait: for each the numbers of waiting rows before it.
   var waitingSavepoints: [[Int]] = []
   /// How often the session has waited for answers. Each costs a round trip.
-  public private(set) var waitCount = 0
+  public internal(set) var waitCount = 0
 
   struct Prepared: Hashable {
     let text: String
@@ -75,6 +75,14 @@ public final class Session {
   public var isInTransaction: Bool { pipeline.isInTransaction }
   /// The number of the server's process, as the server's lists have it.
   public var serverProcess: Int32 { handle.map { PQbackendPID($0) } ?? 0 }
+
+  /// Replaces two limits of the configuration.
+  public func setLimits(of configuration: SessionConfiguration) throws(PostgreSQLError) {
+    let milliseconds = configuration.commandLimit.milliseconds
+    _ = try rows(
+      Command("statement_timeout", "SELECT set_config('statement_timeout', $1, false)"), [.text("\(milliseconds)")])
+    answerMilliseconds = Int32(clamping: configuration.answerLimit.milliseconds)
+  }
 
   /// Cancels this session's commands from another thread.
   /// - Throws: `connectionLost` when the session is closed.

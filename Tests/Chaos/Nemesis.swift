@@ -17,6 +17,8 @@ struct Nemesis {
   private var random: SeededRandom
   private(set) var happenings: [Happening] = []
   private var nextWorker: Int
+  private let hasSeveralShares: Bool
+  private var strikeCount = 0
   /// The next dice of strikes. Each ten strikes have every kind as often as its chance says.
   private var deck: [Int] = []
   /// Writes and names that power cuts took back.
@@ -31,6 +33,7 @@ struct Nemesis {
     self.ledger = ledger
     random = SeededRandom(seed: options.seed, stream: -1)
     nextWorker = options.workerCount + 1
+    hasSeveralShares = options.shareCount > 1
   }
 
   // MARK: Plans
@@ -171,6 +174,10 @@ struct Nemesis {
 
   /// - Returns: the event's name; nil when it was not possible.
   private mutating func strike() async -> String? {
+    strikeCount += 1
+    if hasSeveralShares, strikeCount % 4 == 2, let leader = await fleet.leader {
+      return await fleet.kill(leader) ? "kill leading share" : nil
+    }
     let dice = takeDice()
     let workers = await fleet.names(.worker)
     if dice >= 90, workers.count < Self.workerLimit {

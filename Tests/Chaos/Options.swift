@@ -22,6 +22,7 @@ struct Options: Sendable {
   var seed = UInt64.random(in: 1...999_999)
   var workerCount = 3
   var gatewayCount = 2
+  var shareCount = 1
   var clientCount = 8
   var userCount = 4
   var shardCount = 12
@@ -65,6 +66,8 @@ struct Options: Sendable {
       --kills N        the number of kills, whatever the time
       --rounds N       the number of power cuts  (default 100)
       --seed S         the seed of all events; printed, to repeat a run  (default: another each time)
+      --shares N       share services on the database of AQUIFER_DIRECTORY, of which one leads; faults meet that one \
+    often
       --workers N, --gateways N, --clients N, --users N, --shards N   (default 3, 2, 8, 4, 12)
       --shim FILE      the library that records writes before a sync (Tests/PowerLoss/powerloss.c)
       --control        runs databases with synchronous=NORMAL: saves must be lost
@@ -104,6 +107,7 @@ struct Options: Sendable {
       case "--seed": seed = UInt64(try number(0...Int.max))
       case "--workers": workerCount = try number(1...16)
       case "--gateways": gatewayCount = try number(1...8)
+      case "--shares": shareCount = try number(1...4)
       case "--clients": clientCount = try number(1...256)
       case "--users": userCount = try number(1...256)
       case "--shards": shardCount = try number(1...256)

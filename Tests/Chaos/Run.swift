@@ -22,7 +22,7 @@ struct Run {
     }
     installation = try Installation(
       binaries: binaries, folder: folder, gatewayCount: options.gatewayCount, shardCount: options.shardCount,
-      environment: loss?.environment ?? [:])
+      shareCount: options.shareCount, environment: loss?.environment ?? [:])
     fleet = Fleet(installation, binaries: options.earlier)
     ledger = try Ledger(path: folder + "/ledger")
     calls = Calls(gateways: installation.gateways.map(\.url))
@@ -48,7 +48,10 @@ struct Run {
 
   private func startAll() async throws {
     for role in Role.allCases {
-      let count = role == .worker ? options.workerCount : role == .gateway ? options.gatewayCount : 1
+      let counts: [Role: Int] = [
+        .share: options.shareCount, .worker: options.workerCount, .gateway: options.gatewayCount,
+      ]
+      let count = counts[role] ?? 1
       for number in 1...count { try await fleet.start(role, number) }
     }
     guard await fleet.waitUntilWhole() else { throw RunError("the installation does not start") }

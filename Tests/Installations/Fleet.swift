@@ -30,6 +30,8 @@ package actor Fleet {
   package static let readyLimit: Duration = .seconds(30)
   package static let stopLimit: Duration = .seconds(15)
   private static let look: Duration = .milliseconds(5)
+  /// The code with which a share service ends that another one has followed.
+  private static let lostLead: Int32 = 75
 
   /// - Parameter binaries: nil: the installation's.
   package init(_ installation: Installation, binaries: String? = nil) {
@@ -68,7 +70,8 @@ package actor Fleet {
 
   private func noteEnd(of name: String) {
     guard let member = members[name], let pid = member.pid, let end = ServerProcess.reap(pid) else { return }
-    if end != member.expectedEnd, !(member.mayNotListen && end == -SIGTERM) {
+    let isExpected = end == member.expectedEnd || member.mayNotListen && end == -SIGTERM
+    if !isExpected, !(end == Self.lostLead && member.specification.role == .share && installation.shareCount > 1) {
       faults.append("\(name) (pid \(pid)) ended with \(end) by itself, see \(member.specification.log)")
     }
     members[name]?.pid = nil
@@ -92,17 +95,22 @@ package actor Fleet {
     }
   }
 
-  /// True when every member that should run answers.
+  /// True when every member that should run answers, except share services that wait while another one answers.
   package func isWhole() async -> Bool {
     for (name, member) in members.sorted(by: { $0.key < $1.key }) where !member.isReady {
       // One that was told to stop still answers while it drains.
-      guard !member.isLeaving, member.expectedEnd == nil, let pid = member.pid, !member.isStopped,
-        await Installation.answers(member.specification.readyFile, pid: pid, http)
-      else { return false }
+      guard !member.isLeaving, member.expectedEnd == nil, let pid = member.pid, !member.isStopped else { return false }
+      guard await Installation.answers(member.specification.readyFile, pid: pid, http) else {
+        if member.specification.role == .share, installation.shareCount > 1 { continue }
+        return false
+      }
       if let now = members[name], now.pid == pid, now.expectedEnd == nil { members[name]?.isReady = true }
     }
-    return true
+    return leader != nil || names(.share).isEmpty
   }
+
+  /// The share service that answers: of several, the one that leads.
+  package var leader: String? { names(.share).first { members[$0]?.isReady == true } }
 
   /// - Returns: true when every member answers in time; otherwise a fault is noted.
   @discardableResult

@@ -12,6 +12,8 @@ package struct Installation: Sendable {
   package let gateways: [Endpoint]
   package let notifier: Endpoint
   package let shardCount: Int
+  /// More than one need a directory in PostgreSQL, which the environment names.
+  package let shareCount: Int
   /// Variables for every process. An entry that preloads a library counts for the share service and workers only.
   package var environment: [String: String] = [:]
 
@@ -26,11 +28,13 @@ package struct Installation: Sendable {
   package var logs: String { folder + "/log" }
 
   package init(
-    binaries: String, folder: String, gatewayCount: Int, shardCount: Int, environment: [String: String] = [:]
+    binaries: String, folder: String, gatewayCount: Int, shardCount: Int, shareCount: Int = 1,
+    environment: [String: String] = [:]
   ) throws {
     self.binaries = binaries
     self.folder = folder
     self.shardCount = shardCount
+    self.shareCount = shareCount
     self.environment = environment
     let ports = try Self.freePorts(gatewayCount + 1)
     gateways = ports.dropLast().map { Endpoint(port: $0) }
@@ -46,9 +50,10 @@ package struct Installation: Sendable {
     let name = "\(role.rawValue)-\(number)"
     let readyFile = "\(folder)/run/\(name).ready"
     var arguments = ["--name", name, "--bus", socket(name), "--admin", "127.0.0.1:0", "--ready-file", readyFile]
-    if role != .share { arguments += ["--share", socket("share-1")] }
+    let shares = (1...shareCount).map { socket("share-\($0)") }
+    if role != .share { arguments += ["--share", shares.joined(separator: ",")] }
     switch role {
-    case .share: arguments += ["--data", data, "--shards", String(shardCount)]
+    case .share: arguments += ["--data", number == 1 ? data : "\(data)/\(name)", "--shards", String(shardCount)]
     case .worker: arguments += ["--data", data, "--assets", data + "/assets"]
     case .notifier: arguments += ["--http", notifier.address]
     case .gateway:

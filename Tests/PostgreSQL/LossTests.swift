@@ -89,6 +89,50 @@ import Testing
     #expect(try world.items().keys.sorted() == [1])
   }
 
+  @Test func `a commit that waits for long is left to itself, and its answer is there when it comes`() throws {
+    let world = try World()
+    let (session, other) = (try world.session(), try world.session())
+    try world.holdCommits(by: other)
+    try session.begin()
+    try session.insert(1)
+    #expect(try !session.commit(within: .milliseconds(10)))
+    #expect(try !session.awaitCommit(within: .zero) && session.isOpen && session.isInTransaction)
+    #expect(try world.items().isEmpty)
+    other.close()
+    while try !session.awaitCommit(within: .zero) {}
+    #expect(!session.isInTransaction)
+    #expect(try world.items().keys.sorted() == [1])
+    try session.begin()
+    try session.insert(2)
+    #expect(try session.commit(within: .seconds(60)))
+    #expect(try session.itemCount() == 2)
+  }
+
+  @Test func `a commit that waits can fail as any other, by its session, its standby and its own checks`() throws {
+    let world = try World()
+    let other = try world.session()
+    let (lost, unconfirmed) = (try world.session(), try world.session())
+    for session in [lost, unconfirmed] {
+      _ = try session.rows(Command("standby", "SELECT set_config('synchronous_commit', 'on', false)"))
+      try session.begin()
+      try session.insert(session === lost ? 1 : 2)
+      #expect(try !session.commit(within: .milliseconds(10)))
+      try other.awaitEvent("SyncRep", ofProcess: session.serverProcess)
+    }
+    _ = try other.rows(.end, [.integer(Int64(lost.serverProcess))])
+    #expect(kind { _ = try lost.awaitCommit(within: .seconds(60)) } == .unknownOutcome)
+    #expect(try unconfirmed.cancellation().cancel())
+    #expect(kind { _ = try unconfirmed.awaitCommit(within: .seconds(60)) } == .unknownOutcome)
+    #expect(!lost.isOpen && !unconfirmed.isOpen)
+
+    let refused = try world.session()
+    try refused.begin()
+    try refused.insert(1)
+    #expect(kind { _ = try refused.commit(within: .seconds(60)) } == .uniqueViolation)
+    refused.rollback()
+    #expect(try refused.itemCount() == 2)
+  }
+
   @Test func `a server that is killed loses its sessions and no commit, and serves again`() throws {
     let world = try World(PrivateCluster())
     let (session, idle) = (try world.session(), try world.session())
@@ -158,6 +202,21 @@ extension World {
         Issue.record(error)
       }
     }.start()
+  }
+
+  /// Lets each commit that inserts items wait until the session is closed.
+  fileprivate func holdCommits(by session: Session) throws {
+    let function = """
+      CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS
+      'BEGIN PERFORM pg_advisory_xact_lock_shared(hashtext(TG_TABLE_SCHEMA)); RETURN NULL; END'
+      """
+    let trigger = """
+      CREATE CONSTRAINT TRIGGER pause AFTER INSERT ON item DEFERRABLE INITIALLY DEFERRED
+      FOR EACH ROW EXECUTE FUNCTION pause()
+      """
+    _ = try session.rows(Command("function", function))
+    _ = try session.rows(Command("trigger", trigger))
+    _ = try session.rows(Command("hold", "SELECT pg_advisory_lock(hashtext(current_schema()))"))
   }
 
   /// Whether an item is stored. Waits for a transaction under way that inserts it.

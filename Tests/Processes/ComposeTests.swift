@@ -36,12 +36,21 @@ import Testing
     #expect(services.filter { $0.service["ports"] != .null }.map(\.name) == ["notifier", "gateway"])
   }
 
-  @Test func `every node of the database is confined, health-checked and reached by workers alone`() throws {
+  /// The services of compose.postgres.yaml; those of compose.yaml have only what differs.
+  private func postgres() throws -> [String: Value] {
     let text = try String(contentsOf: Checkout.root.appending(path: "compose.postgres.yaml"), encoding: .utf8)
-    let file = try ComposeFile(text, variables: [:])
-    let services = file.root["services"].members
-    #expect(services.keys.sorted() == ["db1", "db2", "db3", "secrets", "worker"])
-    for (name, service) in services where name != "worker" {
+    return try ComposeFile(text).root["services"].members
+  }
+
+  private static let nodes = ["db1", "db2", "db3"]
+
+  @Test func `every node of the database is confined, health-checked and reached by workers and share services alone`()
+    throws
+  {
+    let services = try postgres()
+    let others = ["gateway", "notifier", "share", "share-2", "worker"]
+    #expect(services.keys.sorted() == (Self.nodes + others + ["secrets"]).sorted())
+    for (name, service) in services where !others.contains(name) {
       #expect(service["user"] == "10001:10001", "\(name)")
       #expect(service["read_only"] == true, "\(name)")
       #expect(service["cap_drop"] == ["ALL"], "\(name)")
@@ -53,10 +62,35 @@ import Testing
       #expect(service["environment"]["NODE"].string == name)
       #expect(service["environment"]["NODES"].string == "db1 db2 db3")
     }
-    let worker = services["worker"] ?? .null
-    #expect(worker["networks"] == ["default", "database"])
-    #expect(worker["environment"]["AQUIFER_RECORDS_FILE"] == "/secrets/records")
-    #expect(worker["depends_on"].members.keys.sorted() == ["db1", "db2", "db3"])
+    let guests = services.filter { !$0.value["networks"].elements.isEmpty && others.contains($0.key) }
+    #expect(guests.keys.sorted() == ["share", "share-2", "worker"])
+    for (name, service) in guests {
+      #expect(service["networks"] == ["default", "database"], "\(name)")
+      #expect(service["depends_on"].members.keys.sorted() == Self.nodes, "\(name)")
+      let variable = name == "worker" ? "AQUIFER_RECORDS_FILE" : "AQUIFER_DIRECTORY_FILE"
+      #expect(service["environment"][variable] == "/secrets/records", "\(name)")
+    }
+  }
+
+  @Test func `with the database there are two share services with one token, and the others are told of both`() throws {
+    let (services, first) = (try postgres(), try compose().root["services"]["share"])
+    let shares = ["share", "share-2"].compactMap { services[$0] }
+    #expect(shares.count == 2)
+    #expect(shares.last?["extends"] == .object(["file": "compose.yaml", "service": "share"]))
+    let buses = [first, shares[1]].compactMap { $0["environment"]["AQUIFER_BUS"].string }
+    #expect(Set(buses).count == 2)
+    for name in ["worker", "notifier", "gateway"] {
+      #expect(services[name]?["environment"]["AQUIFER_SHARE"].string == buses.joined(separator: ","), "\(name)")
+    }
+    for share in shares {
+      #expect(share["environment"]["AQUIFER_OPERATOR_TOKEN_FILE"] == "/secrets/operator-token")
+      // One that waits is alive and not ready.
+      #expect(share["healthcheck"]["test"].elements.last == "http://127.0.0.1:9100/livez")
+    }
+    // The first one has the folder of compose.yaml.
+    for (share, folders) in zip(shares, [[], ["directory-2:/data"]]) {
+      #expect(share["volumes"].elements.compactMap(\.string).filter { $0.hasSuffix(":/data") } == folders)
+    }
   }
 
   /// A free port.

@@ -87,6 +87,51 @@ struct NetworkFaultTests {
     }
   }
 
+  /// The share services' database is at the host of the tests.
+  @Test(.timeLimit(.minutes(2)))
+  func `a share service leads no longer without its database, but goes on leading without a worker`() async throws {
+    try await NetworkedInstallation.run(seed: 4, hasDatabase: true) { installation in
+      let (network, processes, tests) = (installation.network, installation.processes, installation.app.installation)
+      let user = try await installation.app.user("alice")
+      let devices = [try await user.device("phone"), try await user.device("tablet")]
+      let ledger = SaveLedger()
+      func save() async throws { for device in devices { #expect(try await ledger.save("tag", on: device)) } }
+
+      // It still has its members: what they ask is answered rightly or put off.
+      try network.cut("share-1", "clients")
+      for _ in 0..<600 where try await SharesWorld.attempt("bob", in: tests).status == 503 {
+        let answer = try await tests.send(
+          "GET", tests.ready.gateway + "/admin/1/users", bearer: tests.ready.operatorToken)
+        #expect(answer.status == 503 || answer.text.contains("alice"), "\(answer.text)")
+        try await save()
+      }
+      var made: Set<String> = ["alice", "bob"]
+      for number in 0..<3 {
+        let name = "user-\(number)"
+        try await SharesWorld.make(name, in: tests)
+        made.insert(name)
+        try await save()
+      }
+      try await SharesWorld.expectUsers(made, in: tests)
+      try network.heal()
+      try await SharesWorld.waitForEnd(of: "share-1", processes)
+      try installation.startWaiting("share-1")
+
+      try network.cut("share-2", "worker-1")
+      for _ in 0..<1500 {
+        let members = try await tests.admin("GET", "/admin/1/status")["members"].elements.compactMap(\.["name"].string)
+        if !members.contains("worker-1") { break }
+        try await Task.sleep(for: .milliseconds(20))
+      }
+      try await SharesWorld.make("lonely", in: tests)
+      try network.heal()
+      for _ in 0..<5 { try await save() }
+      try await SharesWorld.expectUsers(made.union(["lonely"]), in: tests)
+      #expect(ledger.entries.refusals == [])
+      try await ledger.expectEachOnce(on: devices, of: user)
+    }
+  }
+
   @Test(.timeLimit(.minutes(2)))
   func `while the share service is away everything goes on with the last map, and no call has to be repeated`()
     async throws

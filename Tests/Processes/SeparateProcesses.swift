@@ -78,8 +78,8 @@ final class SeparateProcesses: Sendable {
   }
 
   /// Starts a process that is not expected to become ready.
-  func startUnready(_ name: String, _ options: [String]) throws {
-    _ = try launch(name, bus: nil, share: nil, options, launcher: [], binaries: Checkout.products)
+  func startUnready(_ name: String, bus: String? = nil, _ options: [String], launcher: [String] = []) throws {
+    _ = try launch(name, bus: bus, share: nil, options, launcher: launcher, binaries: Checkout.products)
   }
 
   private func launch(

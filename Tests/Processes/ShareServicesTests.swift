@@ -27,18 +27,18 @@ import Testing
         defer { kill(pid, SIGCONT) }
         try FileManager.default.copyItem(atPath: world.folder("first"), toPath: world.folder("second"))
         try await processes.start("share-2", world.options("second") + ["--epoch", "2"])
-        try await world.make("bob", in: app.installation)
+        try await SharesWorld.make("bob", in: app.installation)
       }
       try await world.waitForRefusals(1)
       let readiness = try await app.installation.send("GET", former.admin + "/readyz")
       #expect(readiness.status == 503 && readiness.text.contains("the share service of epoch 2 leads"))
-      try await world.expectUsers(["alice", "bob"], in: app.installation)
+      try await SharesWorld.expectUsers(["alice", "bob"], in: app.installation)
       try await device.save([MainJob.insert("Tag", UUID().uuidString)])
 
       try processes.end("share-1", by: SIGTERM)
       try await processes.start("share-1", world.options("first"))
       try await world.waitForRefusals(2)
-      try await world.expectUsers(["alice", "bob"], in: app.installation)
+      try await SharesWorld.expectUsers(["alice", "bob"], in: app.installation)
       try await device.save([MainJob.insert("Tag", UUID().uuidString)])
     }
   }
@@ -51,7 +51,7 @@ import Testing
       try processes.end("share-1", by: SIGKILL)
       try FileManager.default.copyItem(atPath: world.folder("first"), toPath: world.folder("second"))
       try await processes.start("share-2", world.options("second") + ["--epoch", "2"])
-      try await world.make("bob", in: app.installation)
+      try await SharesWorld.make("bob", in: app.installation)
       try processes.end("share-2", by: SIGKILL)
       try await processes.start("share-1", world.options("first"))
       try await world.waitForRefusals(1)
@@ -60,8 +60,8 @@ import Testing
       #expect(answer.status == 503, "\(answer.text)")
       // The directory knows its epoch.
       try await processes.start("share-2", world.options("second"))
-      try await world.make("carol", in: app.installation)
-      try await world.expectUsers(["bob", "carol"], in: app.installation)
+      try await SharesWorld.make("carol", in: app.installation)
+      try await SharesWorld.expectUsers(["bob", "carol"], in: app.installation)
     }
   }
 
@@ -80,21 +80,19 @@ import Testing
       for number in 0..<60 {
         if number == 20 { #expect(kill(pid, signal) == 0) }
         let name = "user-\(number)"
-        try await world.make(name, in: app.installation)
+        try await SharesWorld.make(name, in: app.installation)
         made.insert(name)
       }
-      try await world.expectUsers(made, in: app.installation)
+      try await SharesWorld.expectUsers(made, in: app.installation)
       if signal == SIGSTOP {
         // The former leader finds out, and ends: started again, it waits.
         #expect(kill(pid, SIGCONT) == 0)
-        for _ in 0..<1500 where processes.isRunning("share-1") { try await Task.sleep(for: .milliseconds(20)) }
-        #expect(!processes.isRunning("share-1"))
-        #expect(try processes.log(of: "share-1").contains("start this one again"))
+        try await SharesWorld.waitForEnd(of: "share-1", processes)
       }
       let (alice, bob) = (try await app.user("alice"), try await app.user("bob"))
       try await alice.makeZone("Trips")
       _ = try await bob.accept(try await alice.share("Trips", with: [(bob, "READ_ONLY")]))
-      try await world.expectUsers(made.union(["alice", "bob"]), in: app.installation)
+      try await SharesWorld.expectUsers(made.union(["alice", "bob"]), in: app.installation)
     }
   }
 
@@ -115,11 +113,11 @@ import Testing
           if number == 3 { try processes.end(leader, by: SIGKILL) }
           if number == 6 { try processes.startUnready(leader, world.options(folder)) }
           let name = "user-\(round)-\(number)"
-          try await world.make(name, in: app.installation)
+          try await SharesWorld.make(name, in: app.installation)
           made.insert(name)
         }
       }
-      try await world.expectUsers(made, in: app.installation)
+      try await SharesWorld.expectUsers(made, in: app.installation)
     }
   }
 
@@ -141,10 +139,10 @@ import Testing
           try standby.promote()
         }
         let name = "user-\(number)"
-        try await world.make(name, in: app.installation)
+        try await SharesWorld.make(name, in: app.installation)
         made.insert(name)
       }
-      try await world.expectUsers(made, in: app.installation)
+      try await SharesWorld.expectUsers(made, in: app.installation)
     }
   }
 
@@ -163,80 +161,57 @@ import Testing
           #expect(answer.status == 503 && answer.header("Retry-After") != nil, "\(answer.text)")
           try cluster.start()
         }
-        try await world.make("user-\(number)", in: app.installation)
+        try await SharesWorld.make("user-\(number)", in: app.installation)
         made.insert("user-\(number)")
       }
-      try await world.expectUsers(made, in: app.installation)
+      try await SharesWorld.expectUsers(made, in: app.installation)
       #expect(processes.isRunning("share-1"))
     }
   }
-}
 
-/// A gateway and a worker that are told of two share services, each with a folder of its own.
-private struct SharesWorld {
-  let processes: SeparateProcesses
-  /// The directory's place, if it is in PostgreSQL.
-  let database: String?
+  @Test func `two that believe they lead, forced by SQL, lose nothing and do nothing twice, and the former one ends`()
+    async throws
+  {
+    let cluster = try PrivateCluster()
+    try await SeparateProcesses.run { processes in
+      let world = SharesWorld(processes, cluster)
+      try await processes.start("share-1", world.options("first"))
+      try processes.startUnready("share-2", world.options("second"))
+      let installation = try await world.startOthers().installation
+      try await SharesWorld.make("before", in: installation)
+      let pid = try processes.pid(of: "share-1")
+      #expect(kill(pid, SIGSTOP) == 0)
+      typealias Attempt = (name: String, status: Int)
+      let answers: [Attempt] = try await withThrowingTaskGroup(of: Attempt.self) { group in
+        defer { kill(pid, SIGCONT) }
+        // They wait for the one that stands still, which goes on with them.
+        for number in 0..<6 {
+          group.addTask {
+            let name = "waiting-\(number)"
+            return (name, try await SharesWorld.attempt(name, in: installation).status)
+          }
+        }
+        try cluster.run(
+          "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2")
+        try await SharesWorld.make("stopped", in: installation)
+        kill(pid, SIGCONT)
+        try await SharesWorld.make("resumed", in: installation)
+        return try await group.reduce(into: []) { $0.append($1) }
+      }
+      #expect(answers.allSatisfy { [200, 503].contains($0.status) }, "\(answers)")
+      try await SharesWorld.waitForEnd(of: "share-1", processes)
+      var made = Set(answers.filter { $0.status == 200 }.map(\.name) + ["before", "stopped", "resumed"])
+      let names = try await SharesWorld.users(in: installation)
+      #expect(Set(names).count == names.count)
+      #expect(made.isSubset(of: names) && made.union(answers.map(\.name)).isSuperset(of: names))
 
-  init(_ processes: SeparateProcesses, _ database: String? = nil) {
-    self.processes = processes
-    self.database = database
-  }
-
-  init(_ processes: SeparateProcesses, _ cluster: PrivateCluster) {
-    self.init(processes, "\(cluster.address) options='-c synchronous_commit=local'")
-  }
-
-  func folder(_ name: String) -> String { processes.folder.path + "/" + name }
-
-  func options(_ folder: String) -> [String] {
-    ["--data", self.folder(folder), "--shards", "4"]
-      + (database.map { ["--directory", $0, "--allow-asynchronous"] } ?? [])
-  }
-
-  func startOthers() async throws -> App {
-    let shares = ["share-1", "share-2"].map(processes.endpoint).joined(separator: ",")
-    let data = folder("data/records")
-    try await processes.start("worker-1", share: shares, ["--data", data])
-    let gateway = try await processes.start(
-      "gateway-1", share: shares,
-      ["--http", "127.0.0.1:0", "--assets", data + "/assets", "--request-deadline", "5", "--upload-reserve", "0"])
-    return try await App(
-      processes.installation(gateway: gateway),
-      model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
-  }
-
-  /// Makes a user, as soon as a share service answers. A repetition may find that its predecessor had made the user.
-  func make(_ name: String, in installation: Installation) async throws {
-    var told = ""
-    for attempt in 0..<600 {
-      let answer = try await installation.send(
-        "POST", installation.ready.gateway + "/admin/1/users", bearer: installation.ready.operatorToken,
-        bytes: Value.object(["name": .string(name)]).json)
-      if answer.status == 200 || attempt > 0 && answer.status == 409 { return }
-      told = answer.text
-      guard answer.status == 503 else { break }
-      try await Task.sleep(for: .milliseconds(50))
+      // The other one has its lock and its pulse, and finds another epoch at its next change.
+      try processes.startUnready("share-1", world.options("first"))
+      try cluster.run("UPDATE directory.tenure SET epoch = epoch + 1")
+      try await SharesWorld.make("raised", in: installation)
+      try await SharesWorld.waitForEnd(of: "share-2", processes)
+      made.formUnion(names + ["raised"])
+      try await SharesWorld.expectUsers(made, in: installation)
     }
-    throw Unexpected("no user is made: \(told)")
-  }
-
-  /// Asks often, because calls could take turns between two share services.
-  func expectUsers(
-    _ names: Set<String>, in installation: Installation, sourceLocation: SourceLocation = #_sourceLocation
-  ) async throws {
-    for _ in 0..<20 {
-      let users = try await installation.admin("GET", "/admin/1/users")["users"].elements
-      #expect(users.compactMap(\.["name"].string).sorted() == names.sorted(), sourceLocation: sourceLocation)
-    }
-  }
-
-  /// Waits until `share-1` has found so many times that another one leads.
-  func waitForRefusals(_ count: Int) async throws {
-    for _ in 0..<1000 {
-      if try processes.log(of: "share-1").matches(of: /another share service leads/).count >= count { return }
-      try await Task.sleep(for: .milliseconds(20))
-    }
-    throw Unexpected("share-1 does not see that another one leads")
   }
 }

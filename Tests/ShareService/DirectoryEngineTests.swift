@@ -12,11 +12,11 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct DirectoryEngineTests {
   private let folder = TemporaryFolder()
 
-  private func configuration() throws -> PostgreSQLDirectory.Configuration {
+  func configuration() throws -> PostgreSQLDirectory.Configuration {
     try DirectoryEngine.database(of: folder)
   }
 
-  private func lead(_ succession: Succession = Succession(), epoch: Int64 = 0) throws -> PostgreSQLDirectory {
+  func lead(_ succession: Succession = Succession(), epoch: Int64 = 0) throws -> PostgreSQLDirectory {
     try World.whenFree { try tryToLead(succession, epoch: epoch) }
   }
 
@@ -24,23 +24,21 @@ import Testing
     try PostgreSQLDirectory(try configuration(), leastEpoch: epoch) { succession.note($0) }
   }
 
-  private func set(_ name: String, in directory: PostgreSQLDirectory) throws {
+  func set(_ name: String, in directory: PostgreSQLDirectory) throws {
     try directory.change { try DirectoryFormat.set(name, [1], in: directory.connection) }
   }
 
-  private func has(_ name: String, in directory: PostgreSQLDirectory) throws -> Bool {
+  func has(_ name: String, in directory: PostgreSQLDirectory) throws -> Bool {
     try DirectoryFormat.value(name, in: directory.connection) != nil
   }
 
   /// A session of an operator.
-  private func session() throws -> Session { try Session(try configuration().session) }
+  func session() throws -> Session { try Session(try configuration().session) }
 
   /// Ends the leader's session, and waits until its lock is free.
-  private func cut() throws {
-    let (other, holder) = (try session(), [Value.text(try configuration().schema), .integer(0)])
-    repeat {
-      _ = try other.rows(TenureCommand.end.command, holder)
-    } while try other.rows(TenureCommand.isHeld.command, holder).first?.boolean(0) == true
+  func cut() throws {
+    let (other, schema) = (try session(), try configuration().schema)
+    repeat { try other.endLockHolder(of: schema) } while try other.lockHolder(of: schema) != nil
   }
 
   @Test func `the tables of both engines have the same columns`() throws {
@@ -113,8 +111,7 @@ import Testing
     try cut()
     // Another one has the lock, and is about to lead.
     let contender = try session()
-    let lock = try contender.rows(TenureCommand.hold.command, [.text(try configuration().schema)])
-    #expect(try lock.first?.boolean(0) == true)
+    #expect(try contender.holdLock(of: configuration().schema))
     #expect(throws: PostgreSQLDirectory.Led(epoch: nil)) { try has("before", in: former) }
     #expect(succession.epoch == nil)
     contender.close()

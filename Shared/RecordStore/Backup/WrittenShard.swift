@@ -23,13 +23,7 @@ struct WrittenShard {
     var written: [TableTally] = []
     try place.make(moving) { written = try copy.run(from: session.connection, into: $0) }
     let stored = try place.read(shard: session.shard) { try copy.run(from: $0) }
-    for (sent, found) in zip(written, stored) where sent != found {
-      throw StoreError.io(
-        """
-        shard \(session.shard): the table \(found.table) of the backup has \(found.rowCount) rows that differ from the \
-        \(sent.rowCount) in the database
-        """)
-    }
+    try copy.compare(written, of: "the database", with: stored, in: "the backup")
   }
 
   private func standing() throws -> ShardStanding {

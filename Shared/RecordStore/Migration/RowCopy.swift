@@ -42,6 +42,21 @@ struct RowCopy {
     }
   }
 
+  /// Compares what was written with what was read back.
+  /// - Parameters:
+  ///   - source: where the rows are from, for the message.
+  ///   - target: where they are now.
+  /// - Throws: `StoreError.io` for a table that differs.
+  func compare(_ written: [TableTally], of source: String, with stored: [TableTally], in target: String) throws {
+    for (sent, found) in zip(written, stored) where sent != found {
+      throw StoreError.io(
+        """
+        shard \(shard): the table \(found.table) in \(target) has \(found.rowCount) rows that differ from the \
+        \(sent.rowCount) in \(source); the copy counts for nothing
+        """)
+    }
+  }
+
   private func move(
     _ kind: StoredTable.Kind, at column: Int32, of row: StoreStatement, into insert: StoreStatement?,
     _ digest: RowDigest, _ table: String

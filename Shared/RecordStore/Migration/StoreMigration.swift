@@ -168,13 +168,7 @@ public struct StoreMigration: Sendable {
     var written: [TableTally] = []
     try target.receive(moving) { written = try copy.run(from: connection, into: $0) }
     let stored = try target.read(shard: transaction.shard) { try copy.run(from: $0) }
-    for (sent, found) in zip(written, stored) where sent != found {
-      throw StoreError.io(
-        """
-        shard \(transaction.shard): the table \(found.table) in \(target.name) has \(found.rowCount) rows that differ \
-        from the \(sent.rowCount) in \(source.name); nothing has moved
-        """)
-    }
+    try copy.compare(written, of: source.name, with: stored, in: target.name)
     try transaction.leave(by: arriving.move ?? 0)
     return written.reduce(0) { $0 + $1.rowCount }
   }

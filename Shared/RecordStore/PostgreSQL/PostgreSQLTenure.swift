@@ -62,16 +62,7 @@ final class PostgreSQLTenure: ShardTenure {
     throws(PostgreSQLError) -> Session
   {
     let session = try Session(limits ?? configuration.session(ofShard: shard))
-    if configuration.allowsAsynchronous { return session }
-    guard try session.rows(TenureQuery.isSynchronous.command).first?.boolean(0) == true else {
-      throw PostgreSQLError(
-        .unavailable, command: TenureQuery.isSynchronous.command.name,
-        message: """
-          commits wait for no standby (synchronous_standby_names is empty, or synchronous_commit is neither on nor \
-          remote_apply), so the loss of the server's machine could lose acknowledged saves: add a standby, or allow it \
-          with --allow-asynchronous
-          """)
-    }
+    if !configuration.allowsAsynchronous { try session.requireStandby(against: "acknowledged saves") }
     return session
   }
 
@@ -86,18 +77,14 @@ final class PostgreSQLTenure: ShardTenure {
     }
   }
 
-  /// Takes the lock that tells the next writer that this one is alive. The end of the session releases it.
+  /// Takes the lock that tells the next writer that this one is alive. Waits for another session that has it, at most
+  /// `releaseLimit`.
   /// - Returns: false while another session has it. The epoch decides all the same.
-  private static func hold(_ session: Session, _ schema: String) throws(PostgreSQLError) -> Bool {
-    try session.rows(TenureQuery.hold.command, [.text(schema)]).first?.boolean(0) == true
-  }
-
-  /// As `hold`, but waits for the other session, at most `releaseLimit`.
   static func awaitRelease(
     _ session: Session, _ configuration: PostgreSQLConfiguration, _ shard: Int, _ isCancelled: () -> Bool = { false }
   ) throws -> Bool {
     let last = ContinuousClock.now + configuration.releaseLimit
-    while try !hold(session, configuration.schema(ofShard: shard)) {
+    while try !session.holdLock(of: configuration.schema(ofShard: shard)) {
       if .now >= last { return false }
       if isCancelled() { throw CancellationError() }
       usleep(holdPause)
@@ -123,7 +110,7 @@ final class PostgreSQLTenure: ShardTenure {
   private func beginOnce() throws {
     if !session.isOpen {
       session = try Self.connect(configuration, shard)
-      _ = try Self.hold(session, configuration.schema(ofShard: shard))
+      _ = try session.holdLock(of: configuration.schema(ofShard: shard))
     }
     try session.begin()
     do {
@@ -227,7 +214,6 @@ final class PostgreSQLTenure: ShardTenure {
 
 /// On `tenure`.
 enum TenureQuery: String {
-  case hold = "SELECT pg_try_advisory_lock(hashtext('aquifer'), hashtext($1))"
   case lock = "SELECT epoch, commits FROM tenure FOR UPDATE"
   case raise = "UPDATE tenure SET epoch = epoch + 1 RETURNING epoch, commits"
   case count = "UPDATE tenure SET commits = $1"
@@ -235,10 +221,6 @@ enum TenureQuery: String {
   case find =
     "SELECT format, shard, shardCount, epoch, installation FROM tenure FOR UPDATE"
   case own = "UPDATE tenure SET format = $1, installation = $2"
-  case isSynchronous = """
-    SELECT current_setting('synchronous_commit') IN ('on', 'remote_apply')
-      AND current_setting('synchronous_standby_names') <> ''
-    """
   case tables = "SELECT to_regclass('tenure') IS NOT NULL"
 
   var command: Command { Command("tenure.\(self)", rawValue) }

@@ -30,14 +30,16 @@ public final class PrivateCluster: Sendable {
   }
 
   /// Makes the cluster and starts it.
-  /// - Parameter primary: the cluster that this one follows until `promote`; nil: a cluster of its own. It confirms the
-  ///   commits of sessions of `primary` with `synchronous_commit=on`, and waits for no standby itself.
-  public init(following primary: PrivateCluster? = nil) throws {
+  /// - Parameters:
+  ///   - primary: the cluster that this one follows until `promote`; nil: a cluster of its own. It confirms the commits
+  ///     of sessions of `primary` with `synchronous_commit=on`, and waits for no standby itself.
+  ///   - host: an address of this machine in a network of tests, whose hosts may connect; nil: 127.0.0.1.
+  public init(following primary: PrivateCluster? = nil, at host: String? = nil) throws {
     let (descriptor, port) = try CuttingProxy.listen()
     close(descriptor)
     self.port = port
     folder = FileManager.default.temporaryDirectory.path + "/aquifer-cluster-\(port)-\(getpid())"
-    shell = Mutex(try Shell(arguments: [folder, "\(port)", primary?.address ?? ""]))
+    shell = Mutex(try Shell(arguments: [folder, "\(port)", primary?.address ?? "", host ?? "127.0.0.1"]))
     try start()
   }
 
@@ -47,19 +49,24 @@ public final class PrivateCluster: Sendable {
   /// Makes a standby a primary, and waits until it accepts writes.
   public func promote() throws { try shell.withLock { try $0.ask("promote") } }
 
+  /// Runs a statement as the owner of all tables.
+  /// - Parameter sql: one line.
+  public func run(_ sql: String) throws { try shell.withLock { try $0.ask("run \(sql)") } }
+
   /// Kills all processes of the server, as the loss of its machine does.
   public func kill() throws { try shell.withLock { try $0.ask("kill") } }
 }
 
-/// The shell that keeps a cluster. It reads a word a line, and answers each with a line.
+/// The shell that keeps a cluster. It reads a word a line, one of them with a statement, and answers each with a line.
 private struct Shell: Sendable {
   /// The shell's standard input and output.
   private let socket: FileHandle
 
-  /// Arguments: the folder, the port, and the primary's address. PostgreSQL refuses to run as root.
+  /// Arguments: the folder, the port, the primary's address, and the address to listen at. PostgreSQL refuses to run
+  /// as root.
   private static let script = """
     trap '' INT TERM HUP
-    folder=$1 port=$2 primary=$3 as=
+    folder=$1 port=$2 primary=$3 host=$4 as=
     PATH=$(pg_config --bindir):$PATH
     mkdir -m 755 "$folder"
     if [ "$(id -u)" = 0 ]; then
@@ -67,7 +74,7 @@ private struct Shell: Sendable {
       chown postgres "$folder"
     fi
     log=$folder/log
-    options="-p $port -k $folder -c listen_addresses=127.0.0.1 -c ssl=on -c fsync=off -c shared_buffers=16MB"
+    options="-p $port -k $folder -c listen_addresses=$host -c ssl=on -c fsync=off -c shared_buffers=16MB"
     options="$options -c max_connections=800"
     # Tests that wait for a standby say so themselves.
     options="$options -c synchronous_standby_names=absent -c synchronous_commit=local -c deadlock_timeout=50ms"
@@ -81,14 +88,16 @@ private struct Shell: Sendable {
       [ -z "$primary" ] || { follow; return; }
       $as initdb --no-sync -A trust -U aquifer -E UTF8 --locale=C -D "$folder/data" &&
         $as openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \\
-          -addext subjectAltName=IP:127.0.0.1 -keyout "$folder/data/server.key" -out "$folder/data/server.crt"
+          -addext subjectAltName=IP:127.0.0.1 -keyout "$folder/data/server.key" -out "$folder/data/server.crt" &&
+        echo 'host all all samenet trust' >>"$folder/data/pg_hba.conf"
     }
     start() { $as pg_ctl -D "$folder/data" -o "$options" -l "$log" -w start; }
     cd "$folder"
-    while read -r word; do
+    while read -r word rest; do
       case $word in
         start) { [ -d data ] || make; } >>setup 2>&1 && start >>setup 2>&1 ;;
         promote) $as pg_ctl -D data -w promote >>setup 2>&1 ;;
+        run) psql -q -h "$folder" -p "$port" -U aquifer -d postgres -v ON_ERROR_STOP=1 -c "$rest" >>setup 2>&1 ;;
         kill)
           processes=$(head -1 data/postmaster.pid)
           kill -STOP "$processes"
@@ -124,11 +133,11 @@ private struct Shell: Sendable {
     }
   }
 
-  func ask(_ word: String) throws {
-    try socket.write(contentsOf: Data("\(word)\n".utf8))
+  func ask(_ request: String) throws {
+    try socket.write(contentsOf: Data("\(request)\n".utf8))
     var line: [UInt8] = []
     while let byte = try socket.read(upToCount: 1)?.first, byte != UInt8(ascii: "\n") { line.append(byte) }
     let answer = String(decoding: line, as: UTF8.self)
-    guard answer == "done" else { throw PrivateCluster.Failure(reason: "\(word): \(answer)") }
+    guard answer == "done" else { throw PrivateCluster.Failure(reason: "\(request): \(answer)") }
   }
 }

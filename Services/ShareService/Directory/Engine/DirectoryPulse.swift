@@ -18,7 +18,7 @@ actor DirectoryPulse {
   init(
     _ configuration: PostgreSQLDirectory.Configuration, epoch: Int64, onSuccession: @escaping @Sendable (Int64) -> Void
   ) {
-    var session = configuration.session
+    var session = configuration.serving
     session.commandLimit = .seconds(2)
     self.configuration = session
     self.epoch = epoch
@@ -83,10 +83,9 @@ actor LeaderWatch {
   /// - Returns: false when the lead may be free, and when the database can't tell.
   func seesLeader(at now: ContinuousClock.Instant) -> Bool {
     do {
-      let session = try session ?? Session(configuration.session)
+      let session = try session ?? Session(configuration.serving)
       self.session = session
-      let schema = Value.text(configuration.schema)
-      guard try session.rows(TenureCommand.isHeld.command, [schema, .integer(0)]).first?.boolean(0) == true,
+      guard try session.lockHolder(of: configuration.schema) != nil,
         let row = try session.rows(TenureCommand.pulse.command).first
       else { return false }
       let pulse = Pulse(epoch: try row.integer(0), beat: try row.integer(1))
@@ -95,7 +94,7 @@ actor LeaderWatch {
         return true
       }
       if now - last.at < Self.patience { return true }
-      _ = try session.rows(TenureCommand.end.command, [schema, .integer(0)])
+      try session.endLockHolder(of: configuration.schema)
       self.last = nil
       return false
     } catch {

@@ -18,8 +18,17 @@ final class PostgreSQLDirectory: DirectoryStore {
     /// The file whose rows a new directory begins with.
     var formerFile: String?
 
+    /// For copies, whose commands can take long.
     var session: SessionConfiguration {
       SessionConfiguration(address: address, schema: schema, name: "aquifer directory")
+    }
+
+    /// For the calls of others, which wait behind each other.
+    var serving: SessionConfiguration {
+      var session = session
+      session.commandLimit = .seconds(5)
+      session.answerLimit = .seconds(8)
+      return session
     }
   }
 
@@ -35,16 +44,21 @@ final class PostgreSQLDirectory: DirectoryStore {
   /// Called on the directory's thread when another share service is found to lead.
   private let onSuccession: @Sendable (Int64) -> Void
   /// It has the lock as long as it is open.
-  private var session: Session
+  var session: Session
   /// The number of the session's process in the server.
   private var serverProcess: Int32
   private(set) var connectionCount = 0
+  /// Reads while the other session waits for the answer of its commit.
+  private var reader: Session?
   private var commands: [String: (text: String, command: DirectoryCommand)] = [:]
   /// The commits of all leaders, as of the last one that is known to be stored.
-  private var commitCount: Int64
+  var commitCount: Int64
+  var outcome = Outcome.known
+  /// The time for which a change waits for its commit, and the calls behind it with it.
+  var patience = Duration.seconds(5)
   /// When the latest command was sent that the server answered: since then this session had the lock.
   private var answered = ContinuousClock.now
-  private var isChanging = false
+  var isChanging = false
   private var isClosed = false
   private(set) var changedCount = 0
 
@@ -54,10 +68,8 @@ final class PostgreSQLDirectory: DirectoryStore {
   init(
     _ configuration: Configuration, leastEpoch: Int64, onSuccession: @escaping @Sendable (Int64) -> Void
   ) throws {
-    let session = try Self.connect(configuration)
-    guard try session.rows(TenureCommand.hold.command, [.text(configuration.schema)]).first?.boolean(0) == true else {
-      throw Led(epoch: nil)
-    }
+    let session = try Self.connect(configuration, configuration.session)
+    guard try session.holdLock(of: configuration.schema) else { throw Led(epoch: nil) }
     (epoch, commitCount) = try session.transaction {
       try PostgreSQLDirectoryFormat.upgrade(session, schema: configuration.schema)
       var leastEpoch = leastEpoch
@@ -73,6 +85,7 @@ final class PostgreSQLDirectory: DirectoryStore {
       try session.queue(TenureCommand.takePulse.command, [.integer(epoch)])
       return (epoch, try row.integer(1))
     }
+    try session.setLimits(of: configuration.serving)
     self.session = session
     serverProcess = session.serverProcess
     self.configuration = configuration
@@ -80,18 +93,9 @@ final class PostgreSQLDirectory: DirectoryStore {
   }
 
   /// - Throws: `unavailable` also for a database whose commits wait for no standby, unless that is allowed.
-  private static func connect(_ configuration: Configuration) throws -> Session {
-    let session = try Session(configuration.session)
-    if configuration.allowsAsynchronous { return session }
-    guard try session.rows(TenureCommand.isSynchronous.command).first?.boolean(0) == true else {
-      throw PostgreSQLError(
-        .unavailable, command: TenureCommand.isSynchronous.command.name,
-        message: """
-          commits wait for no standby (synchronous_standby_names is empty, or synchronous_commit is neither on nor \
-          remote_apply), so the loss of the server's machine could lose changes: add a standby, or allow it with \
-          --allow-asynchronous
-          """)
-    }
+  private static func connect(_ configuration: Configuration, _ limits: SessionConfiguration? = nil) throws -> Session {
+    let session = try Session(limits ?? configuration.serving)
+    if !configuration.allowsAsynchronous { try session.requireStandby(against: "changes") }
     return session
   }
 
@@ -101,11 +105,18 @@ final class PostgreSQLDirectory: DirectoryStore {
   func close() {
     isClosed = true
     session.close()
+    closeReader()
   }
 
   // MARK: Statements
 
-  var connection: DirectoryConnection { .postgreSQL(self) }
+  var connection: DirectoryConnection {
+    if case .awaited = outcome {
+      // Dropped because the connection's use finds the same.
+      _ = try? learnOutcome()
+    }
+    return .postgreSQL(self)
+  }
 
   func command(_ sql: SQL) -> DirectoryCommand {
     if let known = commands[sql.name] {
@@ -124,6 +135,7 @@ final class PostgreSQLDirectory: DirectoryStore {
     guard command.text.hasPrefix("SELECT") else {
       throw PostgreSQLError(.other, command: command.name, message: "it writes outside of a change")
     }
+    guard try learnOutcome() else { return try rowsBeside(command, values) }
     if session.isOpen {
       do {
         return try counted(command, values)
@@ -143,6 +155,44 @@ final class PostgreSQLDirectory: DirectoryStore {
     return rows
   }
 
+  /// Reads in a session without the lock, while a commit waits for its answer. The look behind the rows shows that
+  /// nobody else led when they were read, and that they have no commit that is not confirmed. Gives up the session of
+  /// the commit if it does not have its lock here: the server may be another one by now.
+  /// - Throws: as `reconnect`.
+  @discardableResult func rowsBeside(_ command: Command, _ values: [Value]) throws -> Rows {
+    let sent = ContinuousClock.now
+    do {
+      let session = try reader ?? Self.connect(configuration)
+      reader = session
+      try session.queue(command, values)
+      try session.queue(TenureCommand.look.command)
+      let answers = try session.finish()
+      guard let rows = answers.first, let tenure = answers.last, try compare(tenure) == commitCount else {
+        throw Self.openCommit
+      }
+      guard try session.lockHolder(of: configuration.schema) == serverProcess else {
+        loseCommit()
+        throw Self.openCommit
+      }
+      answered = sent
+      return rows
+    } catch {
+      closeReader()
+      throw error
+    }
+  }
+
+  private func closeReader() {
+    reader?.close()
+    reader = nil
+  }
+
+  /// Forgets what memory has: it can be older than the last commit.
+  func forgetMemory() {
+    closeReader()
+    connectionCount += 1
+  }
+
   /// Within a change.
   func insertedKey() throws -> Int64 { try session.rows(TenureCommand.lastKey.command).first?.integer(0) ?? 0 }
 
@@ -157,14 +207,13 @@ final class PostgreSQLDirectory: DirectoryStore {
   /// Connects anew, and takes the lock again. Only a session with the lock reads: another share service that has led
   /// meanwhile had the lock, so this one can't tell of a state before that.
   /// - Throws: `Led` when another share service leads, or has the lock to lead; `PostgreSQLError`.
-  private func reconnect() throws {
+  func reconnect() throws {
     session.close()
     if isClosed { throw PostgreSQLError(.connectionLost, command: "connect", message: "the directory is closed") }
     let session = try Self.connect(configuration)
-    let schema = Value.text(configuration.schema)
     // The server may not know yet that the last session is lost, and keep its lock.
-    try session.queue(TenureCommand.end.command, [schema, .integer(Int64(serverProcess))])
-    let isHeld = try session.rows(TenureCommand.hold.command, [schema]).first?.boolean(0) == true
+    try session.endLockHolder(of: configuration.schema, process: serverProcess)
+    let isHeld = try session.holdLock(of: configuration.schema)
     try compare(session.rows(TenureCommand.look.command))
     guard isHeld else { throw Led(epoch: nil) }
     self.session = session
@@ -174,7 +223,7 @@ final class PostgreSQLDirectory: DirectoryStore {
 
   /// - Returns: the number of commits.
   /// - Throws: `Led` for another leader's epoch.
-  @discardableResult private func compare(_ tenure: Rows) throws -> Int64 {
+  @discardableResult func compare(_ tenure: Rows) throws -> Int64 {
     guard let row = tenure.first else { throw Self.missingTenure }
     let (found, count) = (try row.integer(0), try row.integer(1))
     guard found == epoch else {
@@ -183,89 +232,6 @@ final class PostgreSQLDirectory: DirectoryStore {
     }
     return count
   }
-
-  // MARK: Changes
-
-  /// - Throws: `Led` when another share service leads; `PostgreSQLError.unknownOutcome` when the server can't be asked
-  ///   whether the change is stored.
-  func change<Value>(_ body: () throws -> Value) throws -> Value {
-    try begin()
-    isChanging = true
-    defer { isChanging = false }
-    let value: Value
-    do {
-      value = try body()
-      try session.queue(TenureCommand.count.command, [.integer(commitCount + 1)])
-    } catch {
-      session.rollback()
-      throw error
-    }
-    do throws(PostgreSQLError) {
-      try session.commit()
-      commitCount += 1
-    } catch {
-      session.rollback()
-      guard error.kind == .unknownOutcome else { throw error }
-      guard try isStored() else {
-        throw PostgreSQLError(.connectionLost, state: error.state, command: error.command, message: error.message)
-      }
-    }
-    return value
-  }
-
-  /// Asks whether the change whose commit had an unknown outcome is stored. The question is a commit of its own, so
-  /// that a standby that confirms it has the change as well.
-  /// - Throws: `unknownOutcome` when the server does not answer for long, or another share service leads by now.
-  private func isStored() throws -> Bool {
-    let last = ContinuousClock.now + Self.questionLimit
-    while true {
-      do {
-        try reconnect()
-        try session.begin()
-        let found = try lock()
-        try session.queue(TenureCommand.count.command, [.integer(found)])
-        try session.commit()
-        defer { commitCount = found }
-        return found == commitCount + 1
-      } catch {
-        session.close()
-        // A lock without another epoch can be that of the lost session.
-        guard error is PostgreSQLError || error as? Led == Led(epoch: nil), .now < last else {
-          throw PostgreSQLError(
-            .unknownOutcome, state: (error as? PostgreSQLError)?.state ?? "", command: "commit", message: "\(error)")
-        }
-        usleep(Self.questionPause)
-      }
-    }
-  }
-
-  private static let questionLimit = Duration.seconds(10)
-  /// Microseconds between two questions.
-  private static let questionPause: useconds_t = 200_000
-
-  private func begin() throws {
-    let idled = session.isOpen
-    do {
-      try beginOnce()
-    } catch let error as PostgreSQLError where error.endsSession && idled {
-      // The session was lost while it idled.
-      try beginOnce()
-    }
-  }
-
-  private func beginOnce() throws {
-    if !session.isOpen { try reconnect() }
-    try session.begin()
-    do {
-      commitCount = try lock()
-    } catch {
-      session.rollback()
-      throw error
-    }
-  }
-
-  /// - Returns: the number of commits.
-  private func lock() throws -> Int64 { try compare(session.rows(TenureCommand.lock.command)) }
 }
 
 extension PostgreSQLError: DirectoryEngineError {
