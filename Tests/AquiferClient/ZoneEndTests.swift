@@ -100,17 +100,3 @@ import Testing
     }
   }
 }
-
-extension Server {
-  /// Ends a zone as the operator.
-  fileprivate func end(_ zoneName: String, of user: User, _ reason: String) async throws {
-    let zone = "\(gateway)/admin/1/zone/\(Self.container)/development/\(user.recordName)/\(zoneName)"
-    let request = TransportRequest(
-      "POST", "\(zone)/end", headers: [("Authorization", "Bearer \(operatorToken)")],
-      body: Array(#"{"reason":"\#(reason)"}"#.utf8))
-    let answer = try await CurlTransport().send(request)
-    guard answer.status == 200 else {
-      throw Unexpected("\(answer.status): \(String(decoding: answer.body, as: UTF8.self))")
-    }
-  }
-}

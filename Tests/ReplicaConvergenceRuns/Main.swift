@@ -10,6 +10,7 @@ private struct Options: Sendable {
   var jobs = 8
   var broken: Rule?
   var tells = false
+  var endsZone = false
 
   /// nil for a command line with a mistake.
   init?(_ arguments: [String]) {
@@ -17,6 +18,10 @@ private struct Options: Sendable {
     while let name = rest.popFirst() {
       if name == "--tell" {
         tells = true
+        continue
+      }
+      if name == "--zone-ends" {
+        endsZone = true
         continue
       }
       guard let text = rest.popFirst() else { return nil }
@@ -39,11 +44,12 @@ private enum ReplicaConvergences {
     guard let options = Options(Array(CommandLine.arguments.dropFirst())) else {
       print(
         """
-        replica-convergence-runs [--runs N] [--seed S] [--jobs N] [--tell] [--broken \
+        replica-convergence-runs [--runs N] [--seed S] [--jobs N] [--zone-ends] [--tell] [--broken \
         \(Rule.allCases.map(\.rawValue).joined(separator: "|"))]
         N stories from seed S on, so many side by side as --jobs says, with the server whose executables are in \
         AQUIFER_BIN; prints the seeds that diverge or have no end, with the reason and the command that repeats \
-        them, and with --tell what their devices saved, asked and were answered; --broken breaks a rule in every replica
+        them, and with --tell what their devices saved, asked and were answered; with --zone-ends the zone ends in \
+        each story; --broken breaks a rule in every replica
         """)
       exit(2)
     }
@@ -61,12 +67,15 @@ private enum ReplicaConvergences {
     var count = 0
     try await Server.run(Server.unlimited, in: Server.memory) { server in
       let stories = ConvergenceStories(
-        server, seeds: options.seed..<options.seed + options.runs, broken: options.broken, jobs: options.jobs)
+        server, seeds: options.seed..<options.seed + options.runs, broken: options.broken, jobs: options.jobs,
+        endsZone: options.endsZone)
       count = await stories.tell { story, ending in
         let rule = options.broken.map { " --broken \($0.rawValue)" } ?? ""
-        let command = "\(CommandLine.arguments[0]) --runs 1 --seed \(story.seed)\(rule)"
-        print("seed \(story.seed): \(ending)\n  again: \(command)")
-        if options.tells { print(story.trace.lines.joined(separator: "\n")) }
+        let ends = options.endsZone ? " --zone-ends" : ""
+        let command = "\(CommandLine.arguments[0]) --runs 1 --seed \(story.seed)\(rule)\(ends)"
+        let lines = ["seed \(story.seed): \(ending)", "  again: \(command)"] + (options.tells ? story.trace.lines : [])
+        // At once, since others print, too.
+        print(lines.joined(separator: "\n"))
       }
     }
     print(

@@ -87,3 +87,35 @@ import Testing
   }
   #expect(try await store.replica.undecided().map(\.identifier).contains(identifiers[0]))
 }
+
+@Test func `an object of a refused save is asked for once no waiting save names it, because nobody else tells of that`()
+  async throws
+{
+  let store = try await TestStore.make()
+  try await store.replica.apply(page("t1", saved("Photo", "P1"), saved("Tag", "T1")), event: nil)
+  try await store.save { try $0.update("Tag", "T1", ["name": .text("refused")]) }
+  try await store.save { save in
+    try save.insert("Tag", "T2", ["name": .text("new")])
+    try save.link("Photo", "P1", "tags", "T1", true)
+  }
+  // It changes the first tag, too, and so it is refused with the first save.
+  try await store.save { save in
+    try save.update("Tag", "T1", ["name": .text("later")])
+    try save.delete("Tag", "T2")
+  }
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+  let error = ServerError(status: 404, serverErrorCode: "NOT_FOUND", reason: "there is no such object")
+  #expect(try await store.replica.refuse(batch, at: nil, error: error).count == 2)
+  #expect(try await store.replica.objectsToReread(limit: 10).isEmpty)
+  try await store.export()
+  let listed = try await store.replica.objectsToReread(limit: 10)
+  #expect(Set(listed.map(\.recordName)) == ["T1", "T2"])
+  #expect(try await store.replica.objectsToReread(limit: 1).count == 1)
+  let json = #"""
+    {"entity":"Tag","objectID":"T2","zoneID":{"zoneName":"\#(zone.zoneName)"},"attributes":{"name":"new"},\#
+    "relationships":{},"syncState":"waiting"}
+    """#
+  let answer = try JSONDecoder().decode(ObjectAnswer.self, from: Data(json.utf8))
+  try await store.replica.reread(AnyObjectID(entityName: "Tag", recordName: "T2"), as: answer)
+  #expect(try await store.values("Tag", "T2") == ["name": .text("new")])
+}

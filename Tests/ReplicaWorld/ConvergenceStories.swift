@@ -7,12 +7,14 @@ package struct ConvergenceStories: Sendable {
   private let seeds: Range<Int>
   private let broken: Rule?
   private let jobs: Int
+  private let endsZone: Bool
 
   /// - Parameters:
   ///   - broken: the rule that all replicas break.
   ///   - jobs: how many stories are told at a time.
-  package init(_ server: Server, seeds: Range<Int>, broken: Rule? = nil, jobs: Int = 8) {
-    (self.server, self.seeds, self.broken, self.jobs) = (server, seeds, broken, jobs)
+  ///   - endsZone: the zone ends in each story, not only in those of chance.
+  package init(_ server: Server, seeds: Range<Int>, broken: Rule? = nil, jobs: Int = 8, endsZone: Bool = false) {
+    (self.server, self.seeds, self.broken, self.jobs, self.endsZone) = (server, seeds, broken, jobs, endsZone)
   }
 
   /// - Parameters:
@@ -25,10 +27,10 @@ package struct ConvergenceStories: Sendable {
     let rest = Seeds(seeds)
     return await withTaskGroup(of: Int.self) { group in
       for _ in 0..<jobs {
-        group.addTask { [server, broken] in
+        group.addTask { [server, broken, endsZone] in
           var count = 0
           while let seed = rest.next() {
-            let story = ConvergenceStory(server, seed: seed, broken: broken)
+            let story = ConvergenceStory(server, seed: seed, broken: broken, endsZone: endsZone)
             let ending = await story.ending()
             if ending == .equal { continue }
             count += 1

@@ -21,7 +21,8 @@ package final class Device {
   ///   - scope: `private` or `shared`.
   package init(
     _ user: User, scope: String = "private", replica given: (any JournalReplica)? = nil,
-    transport: any Transport = CurlTransport(), pageLimit: Int = 1000, hasPings: Bool = false, lease: Int? = nil
+    transport: any Transport = CurlTransport(), pageLimit: Int = 1000, hasPings: Bool = false, lease: Int? = nil,
+    zonePolicy: [String: String]? = nil
   ) async throws {
     self.user = user
     self.scope = scope
@@ -30,6 +31,7 @@ package final class Device {
     var options = MirrorOptions()
     options.pageLimit = pageLimit
     options.lease = lease
+    options.zonePolicy = zonePolicy
     self.options = options
     replica = given ?? NaiveReplica(NaiveFile(storeIdentifier: UUID().uuidString, modelHash: user.server.modelHash))
     mirroring = Self.mirroring(user, transport, hasPings)
@@ -62,6 +64,49 @@ package final class Device {
         if try await progress() == before { throw error }
       }
     }
+  }
+
+  /// What the device asked of the server at ends of zones.
+  var zonePolicy: [String: String]? { options.zonePolicy }
+
+  /// Has the server try again what it holds back of the device's saves, and waits until it has.
+  func retryHeld() async throws {
+    let before = try await held()
+    if before.isEmpty { return }
+    _ = try await ask("POST", "/quarantine/retry")
+    for _ in 0..<6000 {
+      let now = try await held()
+      if now.allSatisfy({ name, attempts in attempts > before[name] ?? 0 }) { return }
+      try await Task.sleep(for: .milliseconds(10))
+    }
+    throw Unexpected("the server does not try again what it holds back")
+  }
+
+  /// How often the server has tried the saves that it holds back, by object.
+  private func held() async throws -> [String: Int] {
+    struct Answer: Decodable {
+      struct Row: Decodable {
+        let objectID: String
+        let attempts: Int
+      }
+      let quarantined: [Row]
+    }
+    let answer = try JSONDecoder().decode(Answer.self, from: try await ask("GET", "/quarantine"))
+    return Dictionary(answer.quarantined.map { ($0.objectID, $0.attempts) }, uniquingKeysWith: max)
+  }
+
+  private func ask(_ method: String, _ path: String) async throws -> Data {
+    let identifier = try await replica.store.position().storeIdentifier
+    let stores = "\(user.server.gateway)/mirror/1/\(Server.container)/development/\(scope)/stores"
+    let answer = try await user.server.transport.send(
+      TransportRequest(
+        method, "\(stores)/\(identifier)\(path)",
+        headers: [("Authorization", "Bearer \(user.token)"), ("Content-Type", "application/json")],
+        body: method == "POST" ? Array("{}".utf8) : nil))
+    guard answer.status == 200 else {
+      throw Unexpected("\(answer.status): \(String(decoding: answer.body, as: UTF8.self))")
+    }
+    return Data(answer.body)
   }
 
   private struct Progress: Equatable {

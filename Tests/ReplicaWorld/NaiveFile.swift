@@ -24,6 +24,13 @@ package enum Rule: String, CaseIterable, Sendable {
   case commitsTokens
   /// What was sent is sent again until it is answered (K3).
   case sendsAgain
+  /// The objects of a zone that ended are sent again (P8).
+  case sendsZonesAgain
+  /// What is sent again takes no newer edit back (P8).
+  case takesNothingBack
+
+  /// True if only ends of zones show that it is broken.
+  var isAboutZones: Bool { self == .sendsZonesAgain || self == .takesNothingBack }
 }
 
 /// What the file of a replica has: it survives the replica.

@@ -1,5 +1,6 @@
 // What an import does to the naive replica, rule by rule.
 
+import FoundationEssentials
 import MirrorWire
 import ReplicaStore
 
@@ -41,7 +42,14 @@ extension NaiveFile {
       case .move(let objectID, _, let zone): graph.objects[objectID]?.zoneID = zone
       case .zone(let zone):
         ended.append(zone)
-        if zone.action == .delete { graph.objects = graph.objects.filter { $0.value.zoneID != zone.zoneID } }
+        // An object lies in the default zone, or nowhere before the server tells of it.
+        if zone.action == .delete {
+          outbox.removeAll { $0.transaction.isSentAgain }
+          for name in graph.objects.keys.sorted() { remove(name, broken) }
+        }
+        if zone.action == .reupload, broken != .sendsZonesAgain {
+          sendAgain(isShadow ? shownGraph : graph, page.importToken, broken)
+        }
       case .share(let zone): shares.append(zone)
       }
     }
@@ -57,16 +65,46 @@ extension NaiveFile {
     position.isInitialImportDone = position.isInitialImportDone || page.caughtUp
     return AppliedPage(
       importToken: page.importToken, savedCount: saved, deletedCount: removed, changedShares: shares, endedZones: ended,
-      didSwap: didSwap)
+      didSwap: didSwap, sendsAgain: ended.contains { $0.action == .reupload })
+  }
+
+  /// Objects that wait to be sent again: the server may lack them.
+  private var sentAgain: Set<String> {
+    Set(outbox.filter { $0.transaction.isSentAgain }.flatMap(\.transaction.changes).map(\.objectID))
+  }
+
+  /// Adds an insert of each object that does not wait to be sent anyway (P8).
+  private mutating func sendAgain(_ graph: NaiveGraph, _ importToken: String, _ broken: Rule?) {
+    let names = sentAgain.union(inserted.keys)
+    let changes = graph.objects.filter { !names.contains($0.key) }.sorted { $0.key < $1.key }.map { name, object in
+      var relationships = object.pointers.mapValues { RelationshipValue.toOne($0) }
+      let tags = graph.pairs.filter { $0.post == name }.map(\.tag).sorted()
+      if !tags.isEmpty { relationships["tags"] = .toManyEdits(add: tags, remove: []) }
+      return ObjectChange(
+        .insert, entity: object.entity, objectID: name, attributes: object.attributes, relationships: relationships)
+    }
+    if changes.isEmpty { return }
+    lastNumber += 1
+    outbox.append(
+      (
+        lastNumber,
+        Transaction(
+          transactionID: "\(position.storeIdentifier)-\(lastNumber)", timestamp: WireDate.text(Date.now),
+          author: broken == .takesNothingBack ? "app" : MirroringAuthor.reupload, importToken: importToken,
+          changes: changes)
+      ))
   }
 
   private mutating func take(_ object: ImportedObject, _ broken: Rule?) {
     if deleted[object.objectID] != nil, broken != .keepsDeletions { return }
-    var present = graph.objects[object.objectID] ?? NaiveObject(entity: object.entity)
+    let former = graph.objects[object.objectID]
+    var present = former ?? NaiveObject(entity: object.entity)
     present.zoneID = object.zoneID
     func isFree(_ name: String) -> Bool {
       pending[Property(object: object.objectID, name: name)] == nil || broken == .keepsPending
     }
+    // The object was gone: its edits that wait are in the outbox alone.
+    if former == nil, broken != .keepsPending { for change in edits(of: object.objectID) { present.take(change) } }
     for (name, value) in object.attributes where isFree(name) { present.attributes[name] = value }
     for (name, target) in object.relationships where isFree(name) {
       let isKnown = target.map { graph.objects[$0] != nil } ?? true
@@ -75,6 +113,12 @@ extension NaiveFile {
       present.pointers[name] = target.flatMap { deleted[$0] == nil ? $0 : nil }
     }
     graph.objects[object.objectID] = present
+  }
+
+  /// What waits to be sent, in order; nothing of it is a deletion.
+  private func edits(of objectID: String) -> [ObjectChange] {
+    let own = outbox.filter { !$0.transaction.isSentAgain }.flatMap(\.transaction.changes)
+    return own.filter { $0.objectID == objectID && $0.changeType != .delete }
   }
 
   private mutating func remove(_ objectID: String, _ broken: Rule?) {
@@ -102,6 +146,10 @@ extension NaiveFile {
   /// Puts what is pending on top of a second copy.
   private mutating func overlay(_ shown: inout NaiveGraph) {
     for name in deleted.keys { graph.objects[name] = nil }
+    for name in sentAgain {
+      graph.objects[name] = graph.objects[name] ?? shown.objects[name]
+      graph.pairs.formUnion(shown.pairs.filter { $0.post == name || $0.tag == name })
+    }
     for property in pending.keys {
       guard property.target.isEmpty else {
         let pair = Pair(post: property.object, tag: property.target)
@@ -109,27 +157,58 @@ extension NaiveFile {
         continue
       }
       guard let object = shown.objects[property.object] else { continue }
+      // The server has deleted it, and an edit does not bring it back (K5).
+      if graph.objects[property.object] == nil, inserted[property.object] == nil { continue }
       var present = graph.objects[property.object] ?? NaiveObject(entity: object.entity)
-      present.attributes[property.name] = object.attributes[property.name]
-      present.pointers[property.name] = object.pointers[property.name]
+      present.keep(property.name, of: object)
       graph.objects[property.object] = present
     }
   }
 
+  /// Takes an object as the server has it, after a save of it was refused: but for what waits to be sent.
   mutating func reread(_ object: AnyObjectID, _ answer: ObjectAnswer?) {
-    graph.objects[object.recordName] = nil
-    graph.pairs = graph.pairs.filter { $0.post != object.recordName && $0.tag != object.recordName }
-    guard let answer else { return }
+    let name = object.recordName
+    if deleted[name] != nil { return }
+    guard let answer else {
+      // The server gets it with a save that waits.
+      if !sentAgain.contains(name) { remove(name, nil) }
+      return
+    }
     var present = NaiveObject(entity: answer.entity, zoneID: answer.zoneID, attributes: answer.attributes)
-    for (name, value) in answer.relationships {
+    var pairs: Set<Pair> = []
+    for (relationship, value) in answer.relationships {
       switch value {
-      case .toOne(let target): present.pointers[name] = target
+      case .toOne(let target): present.pointers[relationship] = target.flatMap { deleted[$0] == nil ? $0 : nil }
       case .toMany(let targets):
-        if name == "tags" { graph.pairs.formUnion(targets.map { Pair(post: object.recordName, tag: $0) }) }
-        if name == "posts" { graph.pairs.formUnion(targets.map { Pair(post: $0, tag: object.recordName) }) }
+        if relationship == "tags" { pairs.formUnion(targets.map { Pair(post: name, tag: $0) }) }
+        if relationship == "posts" { pairs.formUnion(targets.map { Pair(post: $0, tag: name) }) }
       case .toManyEdits: break
       }
     }
-    graph.objects[object.recordName] = present
+    if let former = graph.objects[name] {
+      for property in pending.keys where property.object == name && property.target.isEmpty {
+        present.keep(property.name, of: former)
+      }
+    }
+    graph.objects[name] = present
+    graph.pairs = graph.pairs.filter { ($0.post != name && $0.tag != name) || !isFree($0, nil) }
+    graph.pairs.formUnion(pairs.filter { isFree($0, nil) && isThere($0) })
   }
+}
+
+extension NaiveObject {
+  /// Has a property as a former state has it.
+  fileprivate mutating func keep(_ property: String, of former: NaiveObject) {
+    attributes[property] = former.attributes[property]
+    pointers[property] = former.pointers[property]
+  }
+
+  fileprivate mutating func take(_ change: ObjectChange) {
+    attributes.merge(change.attributes ?? [:]) { $1 }
+    for case (let name, .toOne(let target)) in change.relationships ?? [:] { pointers[name] = target }
+  }
+}
+
+extension Transaction {
+  fileprivate var isSentAgain: Bool { author == MirroringAuthor.reupload }
 }

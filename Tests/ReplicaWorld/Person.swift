@@ -13,22 +13,33 @@ final class Person: Sendable {
   private let whim: Chance
   /// nil: the person is away.
   private let replica = Mutex<(any JournalReplica)?>(nil)
-  /// Names that saves inserted which were acknowledged. Nobody edits or deletes them.
-  private let kept = Mutex<Set<String>>([])
+  /// Names that saves inserted which were acknowledged, with the ends of the zone that the device had heard of. Nobody
+  /// edits or deletes them.
+  private let kept = Mutex<[String: Int]>([:])
   /// Names of objects that the person deleted.
   private let deleted = Mutex<Set<String>>([])
   private let seen = Mutex(SeenValues())
+  private let ends: ZoneEnds
+  /// How many of them the device has heard of.
+  private let heardEnds = Mutex(0)
 
-  init(_ name: String, _ trace: Trace, chance: Chance, whim: Chance) {
-    (self.name, self.trace, self.chance, self.whim) = (name, trace, chance, whim)
+  init(_ name: String, _ trace: Trace, chance: Chance, whim: Chance, _ ends: ZoneEnds) {
+    (self.name, self.trace, self.chance, self.whim, self.ends) = (name, trace, chance, whim, ends)
   }
 
-  var receipts: Set<String> { kept.withLock { $0 } }
+  /// The receipts of saves that must be kept.
+  /// - Parameter undo: says whether the device sends again what it has, for each end.
+  func receipts(_ undo: [Bool]) -> Set<String> {
+    kept.withLock { kept in Set(kept.filter { undo.dropFirst($0.value).allSatisfy(\.self) }.keys) }
+  }
   var deletedNames: Set<String> { deleted.withLock { $0 } }
   var setbacks: [SeenValues.Setback] { seen.withLock(\.setbacks) }
 
   func sit(at replica: any JournalReplica) { self.replica.withLock { $0 = replica } }
   func leave() { replica.withLock { $0 = nil } }
+
+  /// The device has heard of so many ends of the zone.
+  func hear(of count: Int) { heardEnds.withLock { $0 = count } }
 
   func edit(_ replica: any JournalReplica) async throws { try await save(replica, RandomEdits(chance)) }
 
@@ -36,7 +47,7 @@ final class Person: Sendable {
   func look(at replica: any JournalReplica) async {
     // Dropped because a replica that died meanwhile shows nothing.
     guard let lines = try? await replica.shown() else { return }
-    seen.withLock { $0.note(lines) }
+    seen.withLock { $0.note(lines, ends) }
   }
 
   /// What the person does while an answer is on its way.
@@ -52,14 +63,14 @@ final class Person: Sendable {
   }
 
   private func save(_ replica: any JournalReplica, _ edits: RandomEdits) async throws {
-    let receipt = edits.receipt()
+    let (receipt, heard) = (edits.receipt(), heardEnds.withLock { $0 })
     try await replica.save { [self] edit in
       if let receipt { edit.insert("Tag", receipt, ["name": .string("receipt")]) }
-      let (phrases, names) = edits.make(&edit)
+      let (phrases, names) = edits.make(&edit) { text in ends.note(text, heard: heard) }
       deleted.withLock { $0.formUnion(names) }
       trace.tell("\(name) saves \(phrases.joined(separator: ", "))")
     }
-    if let receipt { _ = kept.withLock { $0.insert(receipt) } }
+    if let receipt { kept.withLock { $0[receipt] = heard } }
     await look(at: replica)
   }
 }
@@ -75,10 +86,11 @@ private struct RandomEdits: Sendable {
   /// A name for an object that shows whether the save is kept; nil: this save has none.
   func receipt() -> String? { chance.number(4) == 0 ? "t-\(chance.number(1_000_000_000))" : nil }
 
+  /// - Parameter writes: takes each text that is written.
   /// - Returns: what is done, a phrase each, and the names of objects that are deleted.
-  func make(_ edit: inout any JournalEdit) -> (phrases: [String], deleted: Set<String>) {
+  func make(_ edit: inout any JournalEdit, writes: (String) -> Void) -> (phrases: [String], deleted: Set<String>) {
     var deleted: Set<String> = []
-    let phrases = (0...chance.number(2)).compactMap { _ in step(&edit, &deleted) }
+    let phrases = (0...chance.number(2)).compactMap { _ in step(&edit, &deleted, writes) }
     return (phrases, deleted)
   }
 
@@ -87,7 +99,8 @@ private struct RandomEdits: Sendable {
   }
 
   /// - Parameter deleted: by this save, which can't use their names again.
-  private func step(_ edit: inout any JournalEdit, _ deleted: inout Set<String>) -> String? {
+  private func step(_ edit: inout any JournalEdit, _ deleted: inout Set<String>, _ writes: (String) -> Void) -> String?
+  {
     let entity = chance.pick(["Post", "Cover", "Remark", "Tag"])
     let attribute = Self.attributes[entity] ?? ""
     let value = "v\(chance.number(1_000_000_000))"
@@ -95,6 +108,7 @@ private struct RandomEdits: Sendable {
     if present.count < 2 + chance.number(3) {
       let name = "\(entity.prefix(1).lowercased())\(chance.number(8))"
       if present.contains(name) || deleted.contains(name) { return nil }
+      writes(value)
       edit.insert(entity, name, [attribute: .string(value)])
       return "insert \(name) \(value)"
     }
@@ -105,6 +119,7 @@ private struct RandomEdits: Sendable {
     }
     switch (chance.number(8), entity) {
     case (0, _), (1, _):
+      writes(value)
       edit.set(attribute, of: name, .string(value))
       return "set \(name) \(value)"
     case (2, "Post"):

@@ -15,25 +15,30 @@ struct SeenValues: Sendable {
   private var texts: [Property: [String]] = [:]
   private(set) var setbacks: [Setback] = []
 
+  /// Notes what is shown now. The device that first sends an object of an ended zone again may not have heard of its
+  /// latest texts (P8), so an end may take these back. It takes back none that was written on a device that had heard
+  /// of it.
   /// - Parameter lines: what a replica shows, a line for each object: `Post p1: title=…`.
-  mutating func note(_ lines: [String]) {
+  mutating func note(_ lines: [String], _ ends: ZoneEnds) {
     for line in lines {
       let words = line.split(separator: " ")
       guard words.count > 2, words[1].hasSuffix(":") else { continue }
       for word in words.dropFirst(2) {
         let parts = word.split(separator: "=", maxSplits: 1).map(String.init)
         // Scores are few, so that several edits write the same one.
-        if parts.count == 2, parts[0] != "score" { note(String(words[1].dropLast()), parts[0], parts[1]) }
+        if parts.count == 2, parts[0] != "score" { note(String(words[1].dropLast()), parts[0], parts[1], ends) }
       }
     }
   }
 
-  private mutating func note(_ object: String, _ attribute: String, _ text: String) {
+  private mutating func note(_ object: String, _ attribute: String, _ text: String, _ ends: ZoneEnds) {
     let property = Property(object: object, name: attribute)
     let seen = texts[property] ?? []
     guard seen.last != text else { return }
     if let former = seen.last, seen.contains(text) {
-      setbacks.append(Setback(object: object, attribute: attribute, text: text, former: former))
+      if ends.isCurrent(former) {
+        setbacks.append(Setback(object: object, attribute: attribute, text: text, former: former))
+      }
     }
     texts[property, default: []].append(text)
   }

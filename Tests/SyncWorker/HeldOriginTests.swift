@@ -85,7 +85,7 @@ private let again = #"{"changeType":"update","entity":"Tag","objectID":"T","attr
 private let large = String(repeating: "x", count: 5000)
 private let quota: Int64 = 3000
 
-@Test(arguments: StoreKind.allCases)
+@Test(arguments: StoreKind.engines)
 func `T-R01 what is sent again and held back takes back nothing that others edit until it goes through`(
   _ kind: StoreKind
 ) async throws {
@@ -120,7 +120,7 @@ func `T-R01 what is sent again and held back takes back nothing that others edit
   }
 }
 
-@Test(arguments: StoreKind.allCases)
+@Test(arguments: StoreKind.engines)
 func `an edit that waits is judged by what its device knew then, also if the device edits the object once more`(
   _ kind: StoreKind
 ) async throws {
@@ -136,7 +136,7 @@ func `an edit that waits is judged by what its device knew then, also if the dev
   }
 }
 
-@Test(arguments: StoreKind.allCases)
+@Test(arguments: StoreKind.engines)
 func `an edit that waited shows on its own device again, if the device imported another's edit in the meantime`(
   _ kind: StoreKind
 ) async throws {
@@ -154,7 +154,7 @@ func `an edit that waited shows on its own device again, if the device imported 
   }
 }
 
-@Test(arguments: StoreKind.allCases)
+@Test(arguments: StoreKind.engines)
 func `a pair whose parting waits is parted on the device that parted it, too`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
     let (a, b) = (try await Device("A", world), try await Device("B", world))

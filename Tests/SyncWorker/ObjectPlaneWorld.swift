@@ -29,10 +29,11 @@ enum StoreKind: String, CaseIterable, Sendable {
   case memory, sqlite
   /// SQLite with contents of assets on a network; for tests of assets.
   case distant
-  /// PostgreSQL; for tests of what its writers look up.
+  /// PostgreSQL; for tests of what its writers look up and of rows that are rewritten.
   case postgreSQL
 
   static let allCases: [StoreKind] = [.memory, .sqlite]
+  static let engines: [StoreKind] = [.memory, .sqlite, .postgreSQL]
 }
 
 /// Databases in one shard, seen through the object plane.
@@ -89,18 +90,18 @@ final class ObjectPlaneWorld: Sendable {
     let store: any ShardStore
     let near = AssetFolder(directory: folder + "/assets", keys: keys)
     let assets: any AssetStore = kind == .distant ? DistantAssets(near) : near
+    var options = StoreOptions()
+    options.keepsPastStates = keepsPastStates
     switch kind {
     case .memory:
       store = try await InMemoryRecordStore(
         shardCount: 1, keepsPastStates: keepsPastStates, commitFailure: commitFailure
       ).open(shard: 0)
     case .sqlite, .distant:
-      var options = SQLiteRecordStore.Options()
-      options.keepsPastStates = keepsPastStates
       store = try await SQLiteRecordStore(
         SQLiteConfiguration(directory: folder + "/shards", assets: assets, keys: keys, options: options), shardCount: 1
       ).open(shard: 0)
-    case .postgreSQL: store = try await openedOnPostgreSQL(assets, keys: keys)
+    case .postgreSQL: store = try await openedOnPostgreSQL(assets, keys: keys, options: options)
     }
     let world = ObjectPlaneWorld(
       store, assets, folder: folder, schemas: ModelSchemas(models), keys: keys, assetThreshold: assetThreshold,

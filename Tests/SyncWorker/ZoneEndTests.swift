@@ -140,6 +140,37 @@ func `T-R01 what a device sends again gives the zone what it lacks, and takes ba
 }
 
 @Test(arguments: StoreKind.allCases)
+func `T-R01 a device that sends a partner of a one-to-one relationship again hears what the other end has become`(
+  _ kind: StoreKind
+) async throws {
+  try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
+    let (a, b) = (try await Device("A", world), try await Device("B", world))
+    let data = #"{"changeType":"insert","entity":"PhotoData","objectID":"D"}"#
+    let photo = #"{"changeType":"insert","entity":"Photo","objectID":"P","relationships":{"photoData":"D"}}"#
+    func save(_ store: String, _ author: String, _ changes: String...) async throws {
+      let reply = try await world.save(
+        store, changes.joined(separator: ","), author: author, query: ["wait": "export"])
+      #expect(reply.status == 200 && reply.json["event"]?["succeeded"]?.bool != false, "\(reply.text)")
+    }
+    try await save("A", "app", data, photo)
+    for device in [a, b] { try await device.pull() }
+    try await world.endZone(.deleted)
+    // Somebody uses the name for another object, which has no partner.
+    try await save("A", "app", data)
+    for device in [a, b] { try await device.pull() }
+    try await save("B", ReservedName.reuploadAuthor, photo, data)
+    #expect(try await world.liveRecords().first { $0.recordName == "D" }?.fields.string("CD_photo") == "P")
+    let fresh = try await Device("C", world)
+    for device in [a, b, fresh] { try await device.pull() }
+    for device in [a, b] {
+      #expect(device.graph.objects["D"] == fresh.graph.objects["D"], "\(device.store)")
+      #expect(device.graph.objects["P"] == fresh.graph.objects["P"], "\(device.store)")
+    }
+    #expect(fresh.graph.objects["D"]?["photo"] == #""P""#)
+  }
+}
+
+@Test(arguments: StoreKind.allCases)
 func `T-R02 a purged zone takes its objects along everywhere, and nothing that was saved before brings it back`(
   _ kind: StoreKind
 )

@@ -105,8 +105,12 @@ struct Exchange: Sendable {
       throw SyncFailure.transport("the server does not take the receipts of contents any more")
     }
     try await store.acknowledge(batch, historyToken: answer.historyToken)
+    let figures = try await store.figures()
+    let hasMore = figures.pendingTransactions > 0
+    // Dropped because the list is durable, and the next import asks again.
+    if !hasMore, figures.objectsToReread > 0 { try? await reread() }
     return ExchangeResult(
-      answer: .exported(hasMore: try await hasMore()), savedCount: batch.savedCount, deletedCount: batch.deletedCount)
+      answer: .exported(hasMore: hasMore), savedCount: batch.savedCount, deletedCount: batch.deletedCount)
   }
 
   /// Sets the refused save aside, or makes the batch smaller.

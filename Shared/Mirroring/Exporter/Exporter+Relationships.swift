@@ -94,7 +94,12 @@ extension Exporter {
     try clearPointers(named: inverse.name, declaredBy: inverse.declaringEntityName, to: owner, but: target)
     guard let target else { return }
     try clearPointers(named: relationship.name, declaredBy: relationship.declaringEntityName, to: target, but: owner)
-    try point(target, ReservedName.fieldPrefix + inverse.name, to: owner)
+    let inverseField = ReservedName.fieldPrefix + inverse.name
+    // Its device has imported the target without it: somebody else made that anew.
+    if isSentAgain, try overlay.entry(target).record?.fields.string(inverseField) != owner {
+      try tellPointer(of: target)
+    }
+    try point(target, inverseField, to: owner)
   }
 
   /// Sets a to-one field that the client named.

@@ -64,6 +64,7 @@ package protocol MirroredStore: Sendable {
   /// Gives a reset up and counts it; the store stays as it is shown.
   func abandonReset() async throws(StoreError)
   /// Objects to ask the server for one by one, since a transaction that changed them was refused. The list is durable.
+  /// It leaves out those that a save names which waits to be sent: the server's answer is to have it.
   func objectsToReread(limit: Int) async throws(StoreError) -> [AnyObjectID]
   /// What the server has of such an object; nil: it has none.
   func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError)
