@@ -33,7 +33,7 @@ import WebServices
   @Test func `a lookup has the bytes of the feed, whatever the order, and errors between them`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
-    let names = ["a", "é\u{301} €", "7B0A6C9E-3C0F-4F6B-9A66-0A4D1A0C7B11", String(repeating: "long", count: 40)]
+    let names = ["a", "n 5_-.", "7B0A6C9E-3C0F-4F6B-9A66-0A4D1A0C7B11", String(repeating: "long", count: 40)]
     for (place, name) in names.enumerated() {
       let fields = [
         #"{"title":{"value":"A \" \\ € 😀"},"bytes":{"value":"AQIDBA==","type":"BYTES"}}"#,
