@@ -29,6 +29,9 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
 
   /// The record or its tombstone; nil when the name was never used.
   func record(named recordName: String, in zone: Int64) throws -> StoredRecord?
+  /// Appends the row of a record or its tombstone.
+  /// - Returns: false, with nothing appended, when the name was never used.
+  func readRecord(named recordName: String, into rows: inout RecordRows) throws -> Bool
   /// Appends the rows of records and tombstones of a zone changed after `sequence`, ascending by sequence. Each appears
   /// once, in its latest state.
   func readChanges(after sequence: Int64, limit: Int, into rows: inout RecordRows) throws

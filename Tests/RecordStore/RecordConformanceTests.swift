@@ -81,6 +81,18 @@ struct RecordConformanceTests {
       #expect(try rows.records() == saved)
       #expect(rows.indices.map { rows.recordName(at: $0) } == saved.map(\.record.recordName))
       #expect(try rows.recordsWithShares() == [saved[4]])
+      let named = try await shard.read { snapshot in
+        var rows = RecordRows(of: place.zone)
+        for stored in saved.reversed() {
+          let (isRead, isMade) = (
+            try snapshot.readRecord(named: stored.record.recordName, into: &rows),
+            try snapshot.readRecord(named: "none", into: &rows)
+          )
+          #expect(isRead && !isMade)
+        }
+        return rows
+      }
+      #expect(try named.records() == saved.reversed())
       let backwards = try await shard.read { snapshot in
         var rows = RecordRows(of: place.zone)
         try snapshot.readChangesBackwards(after: saved[0].sequence, before: saved[4].sequence, limit: 9, into: &rows)

@@ -30,6 +30,32 @@ import WebServices
     #expect(try await world.lookUp(["a"]).records[0].text == created.records[0].text)
   }
 
+  @Test func `a lookup has the bytes of the feed, whatever the order, and errors between them`() async throws {
+    let world = try await RecordPlaneWorld.inMemory()
+    try await world.makeZone()
+    let names = ["a", "n 5_-.", "7B0A6C9E-3C0F-4F6B-9A66-0A4D1A0C7B11", String(repeating: "long", count: 40)]
+    for (place, name) in names.enumerated() {
+      let fields = [
+        #"{"title":{"value":"A \" \\ € 😀"},"bytes":{"value":"AQIDBA==","type":"BYTES"}}"#,
+        #"{"list":{"value":["x","y"],"type":"STRING_LIST"},"n":{"value":-7},"d":{"value":2.5}}"#, "{}",
+        #"{"at":{"value":1700000000123,"type":"TIMESTAMP"},"to":{"value":{"recordName":"a"},"type":"REFERENCE"}}"#,
+      ][place]
+      #expect(try await world.operate("create", name, fields: fields).records[0].code == nil)
+    }
+    _ = try await world.operate("create", "gone", fields: "{}")
+    _ = try await world.operate("forceDelete", "gone")
+    let feed = try await world.post("changes/zone", #"{"zones":[{"zoneID":{"zoneName":"Trips"},"resultsLimit":4}]}"#)
+    let start = try #require(feed.text.firstRange(of: #""records":["#)?.upperBound)
+    let end = try #require(feed.text.firstRange(of: #"],"syncToken""#)?.lowerBound)
+    #expect(try await world.lookUp(names).text == #"{"records":["# + feed.text[start..<end] + "]}")
+    let missing = ["none", "gone"].map {
+      #"{"recordName":"\#($0)","serverErrorCode":"NOT_FOUND","reason":"Record not found"}"#
+    }
+    let mixed = try await world.lookUp(["none", names[3], "gone", names[0], names[3]])
+    let records = try await world.lookUp(names).records.map(\.text)
+    #expect(mixed.records.map(\.text) == [missing[0], records[3], missing[1], records[0], records[3]])
+  }
+
   @Test func `merging and replacing keep and drop fields, and keep who created the record`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()

@@ -100,7 +100,7 @@ extension RecordPlaneCall {
     let desiredTypes = changes.desiredRecordTypes
     var position = page.start
     var isCut = false
-    output.reserve(min(page.rows.byteCount + page.rows.count * Self.membersByteCount, Self.pageByteCount))
+    output.reserve(room(for: page.rows))
     output.key("records")
     output.beginArray()
     for index in page.rows.indices {
@@ -114,15 +114,7 @@ extension RecordPlaneCall {
       if row.isDeleted {
         records.writeTombstone(page.rows.recordName(at: index), to: &output)
       } else if desiredTypes?.contains(row.recordType) ?? true {
-        do throws(StoreError) {
-          try page.rows.read(at: index) { name, content throws(StoredFormatError) in
-            try records.write(
-              stored: content, recordName: name, recordType: row.recordType, tag: row.tag, as: changes.presentation,
-              to: &output)
-          }
-        } catch {
-          throw RecordError(storing: error, log: context.log)
-        }
+        try write(page.rows, at: index, by: records, as: changes.presentation, to: &output)
       }
     }
     output.endArray()

@@ -189,6 +189,27 @@ struct RecordPlaneCall: ShardCall {
     return writer
   }
 
+  /// Writes a record from its row.
+  func write(
+    _ rows: RecordRows, at index: Int, by records: RecordDictionaryWriter, as presentation: RecordPresentation,
+    to output: inout JSONWriter
+  ) throws(RecordError) {
+    let row = rows[index]
+    do throws(StoreError) {
+      try rows.read(at: index) { name, content throws(StoredFormatError) in
+        try records.write(
+          stored: content, recordName: name, recordType: row.recordType, tag: row.tag, as: presentation, to: &output)
+      }
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
+  }
+
+  /// The bytes that the JSON of rows may take, so that it need not be moved while it grows.
+  func room(for rows: RecordRows) -> Int {
+    min(rows.byteCount + rows.count * Self.membersByteCount, Self.pageByteCount)
+  }
+
   /// The size at which a page ends, whatever its `resultsLimit`: one more record of maximal size fits the bus's message
   /// limit.
   static let pageByteCount = 3_000_000

@@ -27,18 +27,23 @@ extension SQLiteSnapshot {
     try append(statement, upTo: limit, to: &rows)
   }
 
-  /// Appends the rows of a statement with `StoredRecordQuery.columns` and names.
-  private func append(_ statement: StoreStatement, upTo limit: Int, to rows: inout RecordRows) throws {
+  /// Appends the rows of a statement with `StoredRecordQuery.columns`.
+  /// - Parameter appendName: appends the record's name to the buffer; false: the row has none. Without it, the name is
+  ///   in the column behind the others.
+  func append(
+    _ statement: StoreStatement, upTo limit: Int, to rows: inout RecordRows,
+    name appendName: (StoreStatement, inout [UInt8]) -> Bool = { $0.appendRecordName(9, to: &$1) }
+  ) throws {
     let earlierCount = rows.count
     rows.shard = shard
     try statement.forEach { row in
       let header = recordHeader(row, zone: rows.zone)
       let type = try session.symbol(header.type)
       try row.withBytes(8) { data in
-        if rows.count == earlierCount { rows.reserve(limit, byteCount: data.count + StoredName.textLength) }
+        if limit > 1, rows.count == earlierCount { rows.reserve(limit, byteCount: data.count + StoredName.textLength) }
         try rows.append(header, recordType: type) { bytes in
           let start = bytes.count
-          guard row.appendRecordName(9, to: &bytes) else { throw namelessRecord }
+          guard appendName(row, &bytes) else { throw namelessRecord }
           let middle = bytes.count
           let sum = bytes.withUnsafeBytes { bytes in
             row.withBytes(7) {

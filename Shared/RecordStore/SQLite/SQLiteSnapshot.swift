@@ -252,6 +252,16 @@ class SQLiteSnapshot: ShardSnapshot {
     return try boundRecord(recordName, in: zone).first { try record($0, named: recordName, zone: zone) }
   }
 
+  func readRecord(named recordName: String, into rows: inout RecordRows) throws -> Bool {
+    if try isDoomed(rows.zone) { return false }
+    let earlierCount = rows.count
+    try append(boundRecord(recordName, in: rows.zone), upTo: 1, to: &rows) { _, bytes in
+      bytes.append(contentsOf: recordName.utf8)
+      return true
+    }
+    return rows.count > earlierCount
+  }
+
   final func boundRecord(_ recordName: String, in zone: Int64) throws -> StoreStatement {
     let statement = try statement(StoredRecordQuery.byName)
     try statement.bind(1, zone)

@@ -318,4 +318,10 @@ final class SQLiteTransaction: SQLiteSnapshot {
   override func record(named recordName: String, in zone: Int64) throws -> StoredRecord? {
     try recordNotingSeen(named: recordName, in: zone)
   }
+
+  override func readRecord(named recordName: String, into rows: inout RecordRows) throws -> Bool {
+    guard let stored = try record(named: recordName, in: rows.zone) else { return false }
+    rows.append(stored)
+    return true
+  }
 }

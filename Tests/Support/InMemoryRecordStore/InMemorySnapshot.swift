@@ -164,6 +164,12 @@ extension InMemoryTransaction: ShardSnapshot {
     rows.records[zone]?[recordName]?.stored
   }
 
+  func readRecord(named recordName: String, into page: inout RecordRows) throws -> Bool {
+    guard let stored = try record(named: recordName, in: page.zone) else { return false }
+    page.append(stored)
+    return true
+  }
+
   func readChanges(after sequence: Int64, limit: Int, into page: inout RecordRows) throws {
     let found = (rows.records[page.zone] ?? [:]).values.map(\.stored).filter { $0.sequence > sequence }
     for stored in found.sorted(by: { $0.sequence < $1.sequence }).first(limit) { page.append(stored) }
