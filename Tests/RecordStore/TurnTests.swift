@@ -1,4 +1,5 @@
 import Dispatch
+import Glibc
 import Records
 import Synchronization
 import Testing
@@ -128,6 +129,50 @@ import Testing
       }
       #expect(order.count(before: "quiet") == 1)
       #expect(order.all.count == 21)
+    }
+  }
+
+  @Test(arguments: [(4, 2), (3, 1), (1, 1)])
+  func `one user's reads take at most half of the threads, and others' reads begin at once`(
+    threads: Int, most: Int
+  ) async throws {
+    var options = SQLiteRecordStore.Options()
+    options.readerThreadCount = threads
+    // Long enough for a slow machine: no read is given up or begins again.
+    options.readTime = .seconds(3600)
+    options.briefReadTime = .seconds(3600)
+    try await withShard(.sqlite, options: options) { shard in
+      let sqlite = try #require(shard as? SQLiteShardStore)
+      let (barrier, began) = (Barrier(), Order())
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for _ in 0..<8 {
+          group.addTask {
+            try await shard.turns(of: "flood").read { _ in
+              began.note("flood")
+              barrier.wait()
+            }
+          }
+        }
+        while began.all.count < most || sqlite.core.readers.waitingCount < 8 - most { await Task.yield() }
+        if threads > most {
+          // They are answered while the first reads of the flood still hold their threads.
+          for _ in 0..<3 { try await shard.turns(of: "quiet").read { _ in began.note("quiet") } }
+          #expect(began.all == Array(repeating: "flood", count: most) + ["quiet", "quiet", "quiet"])
+        }
+        barrier.open()
+        try await group.waitForAll()
+      }
+      #expect(began.all.filter { $0 == "flood" }.count == 8)
+    }
+  }
+
+  @Test func `threads for reads give way to the writer's`() async throws {
+    try await withShard(.sqlite) { shard in
+      let sqlite = try #require(shard as? SQLiteShardStore)
+      @Sendable func niceness() -> Int32 { getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0) }
+      let writer = try await shard.write { _ in niceness() }
+      #expect(try await shard.read { _ in niceness() } > writer)
+      #expect(try await sqlite.read(within: .seconds(3600), isLong: true, of: "a") { _ in niceness() } > writer)
     }
   }
 

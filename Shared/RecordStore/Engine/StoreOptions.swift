@@ -33,7 +33,8 @@ public struct StoreOptions: Sendable {
   public var idleIndexSliceTime = Duration.milliseconds(25)
   /// True when replaced states of records are kept until `forgetPast` removes them.
   public var keepsPastStates = false
-  /// The number of reading threads, shared by all shards, and of the reads that may wait for them.
+  /// The number of reading threads, shared by all shards, and of the reads that may wait for them. A party never
+  /// occupies more than half of the threads.
   public var readerThreadCount = 4
   public var readLimit = 4096
   /// The most waiting reads of one party.

@@ -29,7 +29,9 @@ struct ReadJob: Sendable {
 ///
 /// A read begins on a thread for brief reads, and may stay there while no other read waits for one. A read that takes
 /// longer while others wait is cut short and begins again on a thread for long reads, so that large searches do not
-/// hold up the rest. Parties take turns on both kinds. One party's long reads leave a thread free for other parties.
+/// hold up the rest. Parties take turns on both kinds. One party's reads occupy at most half of the threads for brief
+/// reads, and leave one for long reads free. The threads give way to those of saves and answers, of which each of a
+/// save's steps would else wait for large searches.
 final class ReaderPool: Sendable {
   private let brief: BlockingQueue<ReadJob>
   private let long: BlockingQueue<ReadJob>
@@ -41,7 +43,9 @@ final class ReaderPool: Sendable {
   /// - Parameter idleLimit: of sessions that are kept for later reads, for each open shard; nil for any number.
   init(_ options: StoreOptions, idleLimit: Int? = nil) throws(StoreError) {
     idle = IdleSessions(idleLimit.map { IdleSessions.Limit(perShard: $0, least: options.readerThreadCount) })
-    let brief = try BlockingQueue<ReadJob>(limit: options.readLimit, partyLimit: options.partyReadLimit)
+    let brief = try BlockingQueue<ReadJob>(
+      limit: options.readLimit, partyLimit: options.partyReadLimit,
+      underWayLimit: max(1, options.readerThreadCount / 2))
     let long = try BlockingQueue<ReadJob>(
       limit: options.longReadLimit, partyLimit: options.partyLongReadLimit,
       underWayLimit: max(1, options.longReaderThreadCount - 1))
@@ -55,7 +59,9 @@ final class ReaderPool: Sendable {
       for _ in 0..<options.readerThreadCount { try Self.start(brief, "reads") }
       for _ in 0..<options.longReaderThreadCount { try Self.start(long, "long reads") }
       for _ in 0..<options.wholeReaderThreadCount {
-        try WorkerThread.start("whole reads") { while let jobs = whole.take(atMost: 1) { for job in jobs { job() } } }
+        try WorkerThread.start("whole reads", givesWay: true) {
+          while let jobs = whole.take(atMost: 1) { for job in jobs { job() } }
+        }
       }
     } catch {
       brief.close()
@@ -72,7 +78,7 @@ final class ReaderPool: Sendable {
   }
 
   private static func start(_ queue: BlockingQueue<ReadJob>, _ name: String) throws(StoreError) {
-    try WorkerThread.start(name) {
+    try WorkerThread.start(name, givesWay: true) {
       while let jobs = queue.take(atMost: 1) {
         for job in jobs {
           job.readers.perform(job)
