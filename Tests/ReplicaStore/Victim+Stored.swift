@@ -22,6 +22,7 @@ extension Victim {
     var halves: [Int: Int] = [:]
     var pictures: [String] = []
     var outboxCount = 0
+    var isSendingAgain = false
     /// The names of objects whose insertion waits.
     var insertions: [String] = []
     /// Of switches: some file has saves of two accounts.
@@ -121,7 +122,8 @@ extension Victim {
 }
 
 extension Victim {
-  /// Each end has each object sent by one transaction, once the server has it or still waiting.
+  /// Each end has each object sent by one transaction, once the server has it or still waiting. Of the last end a part
+  /// may not be in the outbox yet.
   private func checkEnds(_ stored: Stored, _ place: String) {
     let text = (try? String(contentsOfFile: "\(store)-server", encoding: .utf8)) ?? ""
     var ends: [Int: [String: Set<String>]] = [:]
@@ -134,8 +136,11 @@ extension Victim {
     if last > 0 { ends[last, default: [:]].merge(stored.senders) { $0.union($1) } }
     for end in stored.halves.keys {
       let sent = ends[end] ?? [:]
+      let expected = Set((1...end).flatMap { ["\($0)a", "\($0)b"] })
+      let isUnderWay = end == last && stored.isSendingAgain
       #expect(
-        Set(sent.keys) == Set((1...end).flatMap { ["\($0)a", "\($0)b"] }), "\(place): end \(end) loses an object")
+        isUnderWay ? expected.isSuperset(of: sent.keys) : expected == Set(sent.keys),
+        "\(place): end \(end) loses an object")
       #expect(sent.values.allSatisfy { $0.count == 1 }, "\(place): end \(end) sends an object twice")
     }
   }
@@ -175,6 +180,7 @@ extension Victim.Stored {
   }
 
   fileprivate mutating func readOutbox(_ snapshot: Snapshot) throws {
+    isSendingAgain = try !snapshot.rows("SELECT 1 FROM zone WHERE againAfter IS NOT NULL", []).isEmpty
     for row in try snapshot.rows("SELECT body FROM outbox", []) {
       guard case .data(let body) = row[0] else { continue }
       outboxCount += 1

@@ -94,6 +94,19 @@ extension TestStore {
   #expect(try await store.values("Album", "A1") == nil)
 }
 
+@Test func `an object that was gone and comes back has the user's edits, and not what waits to be sent again`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  try await store.save { try $0.update("Photo", "P1", ["size": .integer(4)]) }
+  try await store.replica.apply(
+    page("t3", .delete(entity: "Photo", objectID: "P1", zoneID: zone), saved("Photo", "P1", ["note": .string("anew")])),
+    event: nil)
+  let shown = try #require(try await store.values("Photo", "P1"))
+  #expect(shown["size"] == .integer(4) && shown["note"] == .text("anew") && shown["title"] != .text("Dunes"))
+}
+
 @Test func `a zone that is purged before its objects are sent again takes them along`() async throws {
   let store = try await TestStore.withZones()
   try await store.replica.apply(page("t2", ended(.reupload), ended(.reupload, trips)), event: nil)
@@ -126,6 +139,16 @@ extension TestStore {
   #expect(try await store.values("Photo", "P1")?["album"] == .object("A1"))
   #expect(try await store.related("Photo", "P1", "tags") == ["T1", "S1"])
   #expect(try await Set(store.sentAgain().keys) == ["A1", "P1", "T1", "S1"])
+}
+
+@Test func `a reset that tells of a purge takes along what waited to be sent again after another end`() async throws {
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload), ended(.reupload, trips)), event: nil)
+  try await store.replica.beginReset(reason: "test")
+  let done = ImportPage.Reset(reason: "test", done: true)
+  try await store.replica.apply(page("r1", ended(.delete), saved("Tag", "T9"), reset: done), event: nil)
+  #expect(try await Set(store.names(Query("Tag"))) == ["T2", "T9"])
+  #expect(try await Set(store.sentAgain().keys) == ["T2"])
 }
 
 @Test func `contents that are here are sent again, and those that are not are emptied and named`() async throws {
@@ -174,4 +197,61 @@ extension TestStore {
   let refused = try await store.replica.refuse(batch, at: 0, error: error)
   #expect(refused.map(\.objects.count) == [1000])
   #expect(try await store.outbox().map(\.changes.count) == [1000, 303, 1])
+}
+
+@Test func `the app saves while objects of an ended zone are put into the outbox, and its saves are sent after them`()
+  async throws
+{
+  let store = try await TestStore.make()
+  let count = 3000
+  let tags = (0..<count).map { saved("Tag", "T\($0)", ["name": .string("n")]) }
+  try await store.replica.apply(ImportPage(changes: tags, importToken: "t1"), event: nil)
+  let app = Task {
+    var number = 0
+    while true {
+      number += 1
+      try await store.save { [number] in try $0.update("Tag", "T\(count - 1)", ["name": .text("\(number)")]) }
+      // At least one knows of the end.
+      if Task.isCancelled, try await store.outbox().last?.importToken == "t2" { return }
+    }
+  }
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  app.cancel()
+  try await app.value
+  let outbox = try await store.outbox()
+  let authors = outbox.drop { $0.importToken == "t1" }.map(\.author)
+  let again = authors.prefix { $0 == MirroringAuthor.reupload }
+  #expect(again.count == 3 && again.count < authors.count && authors.dropFirst(3).allSatisfy { $0 == nil })
+  #expect(try await store.sentAgain().count == count)
+  var sent: [String] = []
+  while let batch = try await store.replica.nextBatch(transactionLimit: 10, byteLimit: 1 << 20) {
+    for body in batch.transactions { sent.append(try Transaction(json: body).transactionID) }
+    try await store.replica.acknowledge(batch, historyToken: "h")
+  }
+  #expect(sent == outbox.map(\.transactionID))
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test func `a store that was closed before all objects of an ended zone were in the outbox goes on with them`()
+  async throws
+{
+  let folder = try World.folder()
+  let path = "\(folder.path)/store.sqlite"
+  var store = TestStore(folder: folder, replica: try await Replica.open(World.configuration(path), Photos.model))
+  let tags = (0..<2500).map { saved("Tag", "T\($0)", ["name": .string("n")]) }
+  try await store.replica.apply(ImportPage(changes: tags, importToken: "t1"), event: nil)
+  try await store.replica.write { writer, outcome in
+    try ZoneReupload.begin(1, writer.connection)
+    _ = try ZoneReupload.nextSlice(writer, &outcome)
+  }
+  #expect(try await store.sentAgain().count == 1000)
+  try await store.save { try $0.update("Tag", "T2499", ["name": .text("mine")]) }
+  await store.replica.close()
+  store = TestStore(
+    folder: folder, replica: try await Replica.open(World.configuration(path, seed: 1000), Photos.model))
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 10, byteLimit: 1 << 20))
+  let sent = try batch.transactions.map { try Transaction(json: $0) }
+  #expect(sent.map(\.changes.count) == [1000, 1000, 500, 1] && sent.last?.author == nil)
+  #expect(sent[2].changes.last?.attributes == ["name": .string("mine")])
+  #expect(Set(sent.flatMap(\.changes).map(\.objectID)).count == 2500)
 }

@@ -6,7 +6,9 @@ import SQLite
 
 extension Replica {
   package func nextBatch(transactionLimit: Int, byteLimit: Int) async throws(StoreError) -> ExportBatch? {
-    try await write { writer, _ in
+    // What a process began that ended meanwhile.
+    _ = try await sendZonesAgain()
+    return try await write { writer, _ in
       try Outbox(writer).nextBatch(transactionLimit: transactionLimit, byteLimit: byteLimit)
     }
   }

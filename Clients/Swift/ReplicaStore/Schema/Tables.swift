@@ -4,7 +4,7 @@ import SQLite
 
 enum Tables {
   /// The format of the tables that do not depend on the model. A file of a later format is refused.
-  static let format: Int64 = 4
+  static let format: Int64 = 5
 
   /// A row a transaction; `changes` are `PackedChanges`.
   static let history = """
@@ -20,13 +20,21 @@ enum Tables {
       deletedCount INTEGER NOT NULL, at INTEGER NOT NULL, byteCount INTEGER NOT NULL, body BLOB NOT NULL);
     """
 
+  /// Objects of ended zones that wait to be sent again, with the row of the outbox that has them: apart from `pending`,
+  /// because they may be all objects of the store.
+  static let sentAgain = """
+    CREATE TABLE sentAgain(object INTEGER PRIMARY KEY, number INTEGER NOT NULL);
+    CREATE INDEX sentAgain_number ON sentAgain(number);
+    """
+
   static let common = """
     CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
     CREATE TABLE entity(key INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
     CREATE TABLE property(key INTEGER PRIMARY KEY, root TEXT NOT NULL, name TEXT NOT NULL, UNIQUE(root, name));
     CREATE TABLE word(key INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
     CREATE TABLE zone(key INTEGER PRIMARY KEY, zoneName TEXT NOT NULL, ownerRecordName TEXT NOT NULL, share BLOB,
-      permission INTEGER NOT NULL DEFAULT 3, isPaused INTEGER NOT NULL DEFAULT 0, UNIQUE(zoneName, ownerRecordName));
+      permission INTEGER NOT NULL DEFAULT 3, isPaused INTEGER NOT NULL DEFAULT 0, againAfter INTEGER,
+      againLast INTEGER, againKey INTEGER, UNIQUE(zoneName, ownerRecordName));
     CREATE TABLE object(_pk INTEGER PRIMARY KEY, name NOT NULL UNIQUE, entity INTEGER NOT NULL, zone INTEGER,
       tag TEXT, state INTEGER NOT NULL);
     CREATE TABLE permission(object INTEGER PRIMARY KEY, canUpdate INTEGER NOT NULL, canDelete INTEGER NOT NULL);
@@ -36,6 +44,7 @@ enum Tables {
     CREATE TABLE pending(object INTEGER NOT NULL, property INTEGER NOT NULL, target INTEGER NOT NULL DEFAULT 0,
       number INTEGER NOT NULL,
       PRIMARY KEY(object, property, target)) WITHOUT ROWID;
+    \(sentAgain)
     CREATE TABLE rejected(identifier TEXT PRIMARY KEY, number INTEGER NOT NULL, body BLOB NOT NULL, error BLOB NOT NULL,
       isConsequence INTEGER NOT NULL, at INTEGER NOT NULL, isDecided INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
     CREATE TABLE reread(object INTEGER PRIMARY KEY);
