@@ -255,3 +255,55 @@ extension TestStore {
   #expect(sent[2].changes.last?.attributes == ["name": .string("mine")])
   #expect(Set(sent.flatMap(\.changes).map(\.objectID)).count == 2500)
 }
+
+extension TestStore {
+  /// The process ends before any object of the default zone is in the outbox.
+  fileprivate func endZone() async throws {
+    try await replica.write { writer, _ in try ZoneReupload.begin(1, writer.connection) }
+  }
+}
+
+@Test func `contents that only this device has are not trimmed before their objects are in the outbox`() async throws {
+  let store = try await TestStore.withZones()
+  let picture = Data("picture".utf8)
+  try await store.replica.apply(
+    page("t2", saved("Photo", "P3", ["image": .string(picture.base64EncodedString())])), event: nil)
+  try await store.endZone()
+  try await store.replica.write { writer, _ in try ContentTrimming(writer).trim(to: 0, keeping: "") }
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20))
+  let wanted = try await store.replica.contentsToUpload(for: batch, validAt: Date(milliseconds: 0))
+  #expect(wanted.map(\.checksum) == [SHA256.name(of: picture)] && wanted.first?.path != nil)
+}
+
+@Test func `an object of an ended zone that the server does not know stays, also before it is in the outbox`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.endZone()
+  try await store.replica.reread(AnyObjectID(entityName: "Album", recordName: "A1"), as: nil)
+  #expect(try await store.values("Album", "A1") != nil)
+  #expect(try await store.sentAgain()["A1"] != nil)
+}
+
+@Test func `no batch reaches beyond the place of objects that are not in the outbox yet`() async throws {
+  let store = try await TestStore.withZones()
+  try await store.save { try $0.update("Tag", "T1", ["name": .text("before")]) }
+  try await store.endZone()
+  try await store.save { try $0.update("Tag", "T1", ["name": .text("after")]) }
+  let batch = try await store.replica.write { writer, _ in
+    try Outbox(writer).nextBatch(transactionLimit: 100, byteLimit: 1 << 20)
+  }
+  #expect(batch?.transactions.count == 1)
+  try await store.replica.acknowledge(try #require(batch), historyToken: "h")
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test func `objects of an ended zone name no position of the server's former life`() async throws {
+  let store = try await TestStore.withZones()
+  try await store.endZone()
+  try await store.replica.sendAgain()
+  _ = try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20)
+  let outbox = try await store.outbox()
+  #expect(outbox.count == 1 && outbox.allSatisfy { $0.importToken == nil })
+}

@@ -41,7 +41,8 @@ struct Outbox {
 
   // MARK: Batches
 
-  /// The batch that was handed out, else the next rows, which are marked as one.
+  /// The batch that was handed out, else the next rows, which are marked as one. A batch is answered as a range of
+  /// keys, so it ends before the place of objects that are not in the outbox yet.
   func nextBatch(transactionLimit: Int, byteLimit: Int) throws -> ExportBatch? {
     let sent = try rows(Self.sent)
     if !sent.isEmpty { return try batch(sent, isRepeated: true) }
@@ -197,7 +198,8 @@ struct Outbox {
     """)
   private static let columns = "SELECT key, number, body, savedCount, deletedCount FROM outbox"
   private static let sent = SQL("sent", "\(columns) WHERE batch IS NOT NULL ORDER BY key")
-  private static let unsent = SQL("unsent", "\(columns) ORDER BY key")
+  private static let unsent = SQL(
+    "unsent", "\(columns) WHERE key <= coalesce((SELECT min(againKey) FROM zone), \(Int64.max)) ORDER BY key")
   private static let range = SQL("outbox range", "\(columns) WHERE key BETWEEN ? AND ? ORDER BY key")
   private static let later = SQL("outbox later", "\(columns) WHERE key > ? ORDER BY key")
   private static let mark = SQL("mark sent", "UPDATE outbox SET batch = ? WHERE key BETWEEN ? AND ?")

@@ -23,6 +23,8 @@ extension Replica {
   }
 
   package func sendAgain() async throws(StoreError) {
+    // So that none of them names a position of the server's former life.
+    _ = try await sendZonesAgain()
     try await write { writer, outcome in
       try ExportedSaves(writer).sendAgain()
       outcome.hasExports = true

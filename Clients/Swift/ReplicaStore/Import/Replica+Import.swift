@@ -68,6 +68,8 @@ extension Replica {
   }
 
   package func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError) {
+    // So that an object that the server does not have yet is known to be sent again.
+    _ = try await sendZonesAgain()
     try await write { writer, outcome in
       let history = HistoryWriter(writer.connection, number: writer.lastNumber + 1)
       let application = try PageApplication(writer.snapshot, writer.tables, history, writer.contents, now: writer.now)
