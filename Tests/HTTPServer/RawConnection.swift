@@ -108,8 +108,8 @@ final class RawConnection: Sendable {
 
   func send(_ bytes: [UInt8]) async throws { try await blocking { try self.sendNow(bytes) } }
 
-  /// Sends `count` pieces of so many bytes, with a pause of so many milliseconds behind each. All on one thread, because
-  /// a task that sleeps may wait long for its turn.
+  /// Sends `count` pieces of so many bytes, with a pause of so many milliseconds behind each. All on one thread,
+  /// because a task that sleeps may wait long for its turn.
   func sendSteadily(count: Int, of byteCount: Int, pause milliseconds: UInt32) async throws {
     let piece = [UInt8](repeating: UInt8(ascii: "x"), count: byteCount)
     try await blocking {

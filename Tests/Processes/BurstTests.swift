@@ -4,8 +4,9 @@ import Foundation
 import Testing
 
 struct BurstTests {
-  /// Stops a process while so many of its clients send a request each, lets it go on, and reads the answers. libmicrohttpd
-  /// reads 128 events at a time, and two threads share the clients: one of the numbers gives a thread exactly 128.
+  /// Stops a process while so many of its clients send a request each, lets it go on, and reads the answers.
+  /// libmicrohttpd reads 128 events at a time, and two threads share the clients: one of the numbers gives a thread
+  /// exactly 128.
   private static let program = """
     import os, signal, socket, sys
     port, process = map(int, sys.argv[1:])

@@ -288,8 +288,8 @@ struct StepTests {
       }
       print(
         """
-        \(part): killed \(run.doneCount + run.notBegunCount) times, of which \(run.notBegunCount) before anything was done, and \
-        \(run.againCount) again, in \(began.duration(to: .now))
+        \(part): killed \(run.doneCount + run.notBegunCount) times, of which \(run.notBegunCount) before anything was \
+        done, and \(run.againCount) again, in \(began.duration(to: .now))
         """
       )
       for operation in StepOperation.allCases {
