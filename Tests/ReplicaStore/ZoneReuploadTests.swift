@@ -2,6 +2,7 @@
 
 import FoundationEssentials
 import MirrorWire
+import SQLite
 import Testing
 
 @testable import ReplicaStore
@@ -101,10 +102,11 @@ extension TestStore {
   try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
   try await store.save { try $0.update("Photo", "P1", ["size": .integer(4)]) }
   try await store.replica.apply(
-    page("t3", .delete(entity: "Photo", objectID: "P1", zoneID: zone), saved("Photo", "P1", ["note": .string("anew")])),
-    event: nil)
+    page(
+      "t3", .delete(entity: "Photo", objectID: "P1", zoneID: zone),
+      saved("Photo", "P1", ["isHidden": .boolean(true)])), event: nil)
   let shown = try #require(try await store.values("Photo", "P1"))
-  #expect(shown["size"] == .integer(4) && shown["note"] == .text("anew") && shown["title"] != .text("Dunes"))
+  #expect(shown["size"] == .integer(4) && shown["isHidden"] == .integer(1) && shown["title"] != .text("Dunes"))
 }
 
 @Test func `a zone that is purged before its objects are sent again takes them along`() async throws {
@@ -197,6 +199,10 @@ extension TestStore {
   let refused = try await store.replica.refuse(batch, at: 0, error: error)
   #expect(refused.map(\.objects.count) == [1000])
   #expect(try await store.outbox().map(\.changes.count) == [1000, 303, 1])
+  // The server does not have the refused ones, and is not asked whether they are gone.
+  try await store.export()
+  #expect(try await store.replica.objectsToReread(limit: 10).isEmpty)
+  #expect(try await store.names(Query("Tag")).count == count)
 }
 
 @Test func `the app saves while objects of an ended zone are put into the outbox, and its saves are sent after them`()
@@ -245,6 +251,7 @@ extension TestStore {
     _ = try ZoneReupload.nextSlice(writer, &outcome)
   }
   #expect(try await store.sentAgain().count == 1000)
+  #expect(try await store.replica.figures().pendingTransactions == 2)
   try await store.save { try $0.update("Tag", "T2499", ["name": .text("mine")]) }
   await store.replica.close()
   store = TestStore(
@@ -306,4 +313,49 @@ extension TestStore {
   _ = try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20)
   let outbox = try await store.outbox()
   #expect(outbox.count == 1 && outbox.allSatisfy { $0.importToken == nil })
+}
+
+@Test func `an object that is sent again is not asked for before the server has it, also if no row names it yet`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.save { try $0.update("Tag", "T1", ["name": .text("refused")]) }
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+  let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+  _ = try await store.replica.refuse(batch, at: nil, error: error)
+  try await store.endZone()
+  #expect(try await store.replica.objectsToReread(limit: 10).isEmpty)
+  try await store.export()
+  #expect(try await store.replica.objectsToReread(limit: 10).map(\.recordName) == ["T1"])
+}
+
+@Test func `what a process began that ended is told by the page that goes on with it`() async throws {
+  let store = try await TestStore.withZones()
+  let far = AssetReference(fileChecksum: "AQIDBAUGBwgJCgsMDQ4PEBESExQV", size: 9, downloadURL: "http://127.0.0.1/a")
+  try await store.replica.apply(page("t2", saved("Photo", "P2", ["image": .asset(far)])), event: nil)
+  try await store.endZone()
+  let applied = try await store.replica.apply(page("t3", saved("Tag", "T3")), event: nil)
+  #expect(applied.sendsAgain && applied.errors.map(\.object?.recordName) == ["P2"])
+  #expect(try await store.sentAgain()["T3"] == nil)
+}
+
+@Test func `a page counts although the objects of its ended zone can't be put into the outbox, and the export says so`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.replica.write { writer, _ in
+    try writer.connection.execute(
+      "CREATE TEMP TRIGGER noRoom BEFORE INSERT ON main.outbox BEGIN SELECT RAISE(ABORT, 'full'); END")
+  }
+  let share = ImportedChange.share(zone)
+  let applied = try await store.replica.apply(page("t2", ended(.reupload), share), event: nil)
+  #expect(applied.sendsAgain && applied.importToken == "t2" && applied.changedShares == [zone])
+  #expect(try await store.replica.position().importToken == "t2")
+  #expect(try await store.replica.figures().pendingTransactions == 1)
+  await #expect(throws: StoreError.self) {
+    _ = try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20)
+  }
+  try await store.replica.write { writer, _ in try writer.connection.execute("DROP TRIGGER noRoom") }
+  _ = try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20)
+  #expect(try await Set(store.sentAgain().keys) == ["A1", "P1", "T1", "S1"])
 }

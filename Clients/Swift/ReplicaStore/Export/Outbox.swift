@@ -157,7 +157,8 @@ struct Outbox {
       transaction.transactionID, row.number, row.body, try error.json(), isConsequence, writer.now
     ).run()
     try remove(row.key...row.key)
-    try RereadList(writer.snapshot).add(objects)
+    // The server lacks what is sent again, and so it would say that those objects are gone.
+    if transaction.author != MirroringAuthor.reupload { try RereadList(writer.snapshot).add(objects) }
     return Rejected(
       identifier: transaction.transactionID, transactionNumber: row.number, author: transaction.author,
       objects: objects, error: error, isConsequence: isConsequence,
@@ -194,12 +195,12 @@ struct Outbox {
     "last key",
     """
     SELECT max(coalesce((SELECT max(key) FROM outbox), 0), coalesce((SELECT max(key) FROM exported), 0), \
-    coalesce((SELECT max(againKey) + \(ZoneReupload.keyCount) FROM zone), 0))
+    coalesce((SELECT max(key) + \(ZoneReupload.keyCount) FROM endedZone), 0))
     """)
   private static let columns = "SELECT key, number, body, savedCount, deletedCount FROM outbox"
   private static let sent = SQL("sent", "\(columns) WHERE batch IS NOT NULL ORDER BY key")
   private static let unsent = SQL(
-    "unsent", "\(columns) WHERE key <= coalesce((SELECT min(againKey) FROM zone), \(Int64.max)) ORDER BY key")
+    "unsent", "\(columns) WHERE key <= coalesce((SELECT min(key) FROM endedZone), \(Int64.max)) ORDER BY key")
   private static let range = SQL("outbox range", "\(columns) WHERE key BETWEEN ? AND ? ORDER BY key")
   private static let later = SQL("outbox later", "\(columns) WHERE key > ? ORDER BY key")
   private static let mark = SQL("mark sent", "UPDATE outbox SET batch = ? WHERE key BETWEEN ? AND ?")

@@ -74,9 +74,6 @@ struct FormatUpgrade {
 
   /// Property -2 marked the objects that wait to be sent again.
   private static let toFormat5 = """
-    ALTER TABLE zone ADD COLUMN againAfter INTEGER;
-    ALTER TABLE zone ADD COLUMN againLast INTEGER;
-    ALTER TABLE zone ADD COLUMN againKey INTEGER;
     \(Tables.sentAgain)
     INSERT INTO sentAgain SELECT object, number FROM pending WHERE property = -2;
     DELETE FROM pending WHERE property = -2;

@@ -30,7 +30,7 @@ struct ContentTrimming {
     "removable contents",
     "SELECT checksum, byteCount FROM content WHERE isHere = 1 AND isAtServer = 1 AND receipt IS NULL AND "
       // The server's copies went with a zone whose objects are not all in the outbox yet.
-      + "checksum <> ? AND NOT EXISTS (SELECT 1 FROM zone WHERE againAfter IS NOT NULL) ORDER BY usedAt, checksum"
+      + "checksum <> ? AND NOT EXISTS (SELECT 1 FROM endedZone) ORDER BY usedAt, checksum"
   )
   private static let gone = SQL(
     "content is gone", "UPDATE content SET isHere = 0, downloadURL = NULL, expiry = NULL WHERE checksum = ?")

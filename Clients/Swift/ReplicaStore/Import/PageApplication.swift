@@ -267,6 +267,7 @@ final class PageApplication {
   /// Sends no object of the zone again that waits for it after an earlier end.
   func dropSentAgain(of zoneID: ZoneID) throws {
     let (key, isHome) = (try zone(zoneID), zoneID.zoneName == ZoneID.homeName)
+    try ZoneReupload.forget(key, tables.connection)
     for sql in [Self.dropReupload, Self.dropMarks] { try tables.connection.statement(sql).binding(key, isHome).run() }
   }
 
@@ -319,8 +320,7 @@ final class PageApplication {
     "objects of zone",
     // Own objects lie nowhere as long as the server has told nothing of the default zone.
     "SELECT _pk, entity FROM object WHERE state = 1 AND (zone = ?1 OR ?2 AND zone IS NULL) ORDER BY _pk")
-  private static let forgetShare = SQL(
-    "forget share", "UPDATE zone SET share = NULL, isPaused = 0, againAfter = NULL, againKey = NULL WHERE key = ?")
+  private static let forgetShare = SQL("forget share", "UPDATE zone SET share = NULL, isPaused = 0 WHERE key = ?")
   private static let keepContent = SQL(
     "keep imported content",
     "INSERT INTO content(checksum, byteCount, isHere, isAtServer, usedAt) VALUES (?1, ?2, ?3, 1, ?4) ON CONFLICT DO "

@@ -6,7 +6,7 @@ package import MirrorWire
 extension Replica {
   @discardableResult package func apply(_ page: ImportPage, event: UUID?) async throws(StoreError) -> AppliedPage {
     // What a process began that ended meanwhile.
-    _ = try await sendZonesAgain()
+    let former = try await sendZonesAgain()
     let applied = try await write { [path] writer, outcome in
       var position = writer.position
       if page.reset != nil, position.resetReason == nil { position.beginReset(page.reset?.reason ?? "") }
@@ -21,8 +21,14 @@ extension Replica {
       outcome.isImport = true
       return applied
     }
-    guard applied.endedZones.contains(where: { $0.action == .reupload }) else { return applied }
-    return applied.sendingAgain(try await sendZonesAgain())
+    guard applied.endedZones.contains(where: { $0.action == .reupload }) else { return applied.sendingAgain(former) }
+    do {
+      let again = try await sendZonesAgain()
+      return applied.sendingAgain(former).sendingAgain(again)
+    } catch {
+      // Dropped because the page is in the file: the export that comes next goes on, or says what is wrong.
+      return applied.sendingAgain(ZoneReupload.Result(isEmpty: false, errors: former.errors))
+    }
   }
 
   /// Puts the objects of ended zones into the outbox, some in each commit, so that the app's saves go on beside.
@@ -62,8 +68,15 @@ extension Replica {
   }
 
   package func objectsToReread(limit: Int) async throws(StoreError) -> [AnyObjectID] {
-    do { return try await read { snapshot in try RereadList(snapshot).objects(limit) } } catch {
+    do { if try await read({ snapshot in try RereadList(snapshot).isEmpty }) { return [] } } catch {
       throw storeError(error)
+    }
+    _ = try await sendZonesAgain()
+    while true {
+      let objects = try await write { writer, _ in
+        try WaitingNames(writer.connection).readNext() ? nil : RereadList(writer.snapshot).objects(limit)
+      }
+      if let objects { return objects }
     }
   }
 

@@ -71,6 +71,11 @@ struct ZoneReupload {
     try connection.statement(start).binding(zone, try Outbox.lastKey(connection)).run()
   }
 
+  /// Objects of an ended zone are gone that are not in the outbox yet.
+  static func forget(_ zone: Int64, _ connection: Connection) throws {
+    try connection.statement(forget).binding(zone).run()
+  }
+
   /// Puts the next objects of a zone into the outbox.
   /// - Returns: nil: no zone's objects are left.
   static func nextSlice(_ writer: Writer, _ outcome: inout Writer.Outcome) throws -> Result? {
@@ -88,8 +93,11 @@ struct ZoneReupload {
     reupload.nextKey = found.key + 1
     let end = try reupload.insertPage(of: found.zone, isHome: found.isHome, from: found.after, to: found.last)
     try reupload.enqueue()
-    let key = end.map { _ in (reupload.nextKey ?? 1) - 1 }
-    try connection.statement(goOn).binding(found.zone, end, key).run()
+    if let end, let next = reupload.nextKey {
+      try connection.statement(goOn).binding(found.zone, end, next - 1).run()
+    } else {
+      try forget(found.zone, connection)
+    }
     try writer.finish(history, author: MirroringAuthor.importing, application, &outcome)
     outcome.hasExports = !reupload.result.isEmpty
     return reupload.result
@@ -194,13 +202,15 @@ struct ZoneReupload {
   private static let mark = SQL("mark sent again", "INSERT OR REPLACE INTO sentAgain(object, number) VALUES (?, ?)")
   private static let start = SQL(
     "begin sending again",
-    "UPDATE zone SET againAfter = 0, againLast = (SELECT max(_pk) FROM object), againKey = ?2 WHERE key = ?1")
+    "INSERT OR REPLACE INTO endedZone(zone, after, last, key) SELECT ?1, 0, coalesce(max(_pk), 0), ?2 FROM object")
   private static let begun = SQL(
     "zone to send again",
     """
-    SELECT key, zoneName, againAfter, againLast, againKey FROM zone WHERE againAfter IS NOT NULL ORDER BY key LIMIT 1
+    SELECT e.zone, z.zoneName, e.after, e.last, e.key FROM endedZone e JOIN zone z ON z.key = e.zone \
+    ORDER BY e.key LIMIT 1
     """)
-  private static let goOn = SQL("go on", "UPDATE zone SET againAfter = ?2, againKey = ?3 WHERE key = ?1")
+  private static let forget = SQL("end sending again", "DELETE FROM endedZone WHERE zone = ?")
+  private static let goOn = SQL("go on", "UPDATE endedZone SET after = ?2, key = ?3 WHERE zone = ?1")
   private static let keepContent = SQL(
     "keep content until it is sent",
     "UPDATE content SET isAtServer = 0, downloadURL = NULL, expiry = NULL, receipt = NULL, receiptExpiry = NULL "

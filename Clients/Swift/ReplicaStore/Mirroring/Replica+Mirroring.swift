@@ -95,9 +95,10 @@ extension Replica: MirroredStore {
 
   private static let figures = SQL(
     "figures",
-    "SELECT (SELECT count(*) FROM outbox), (SELECT count(*) FROM sentAgain) + (SELECT count(DISTINCT object) FROM "
-      + "pending p WHERE NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.object = p.object)), (SELECT "
-      + "coalesce(sum(length(body)), 0) FROM outbox), "
+    // An ended zone whose objects are not all in the outbox yet waits as well.
+    "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM endedZone), (SELECT count(*) FROM sentAgain) + "
+      + "(SELECT count(DISTINCT object) FROM pending p WHERE NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.object = "
+      + "p.object)), (SELECT coalesce(sum(length(body)), 0) FROM outbox), "
       + "(SELECT count(*) FROM rejected), (SELECT count(*) FROM content WHERE isHere = 0), (SELECT count(*) FROM "
       + "reread)"
   )

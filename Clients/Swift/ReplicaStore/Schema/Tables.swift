@@ -25,6 +25,14 @@ enum Tables {
   static let sentAgain = """
     CREATE TABLE sentAgain(object INTEGER PRIMARY KEY, number INTEGER NOT NULL);
     CREATE INDEX sentAgain_number ON sentAgain(number);
+    \(endedZone)
+    """
+
+  /// Ended zones whose objects are not all in the outbox yet: the last object that is, the last that the zone had, and
+  /// the row of the outbox behind which the next ones go. Nearly always empty, because each save looks at it.
+  private static let endedZone = """
+    CREATE TABLE endedZone(zone INTEGER PRIMARY KEY, after INTEGER NOT NULL, last INTEGER NOT NULL,
+      key INTEGER NOT NULL);
     """
 
   static let common = """
@@ -33,8 +41,7 @@ enum Tables {
     CREATE TABLE property(key INTEGER PRIMARY KEY, root TEXT NOT NULL, name TEXT NOT NULL, UNIQUE(root, name));
     CREATE TABLE word(key INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
     CREATE TABLE zone(key INTEGER PRIMARY KEY, zoneName TEXT NOT NULL, ownerRecordName TEXT NOT NULL, share BLOB,
-      permission INTEGER NOT NULL DEFAULT 3, isPaused INTEGER NOT NULL DEFAULT 0, againAfter INTEGER,
-      againLast INTEGER, againKey INTEGER, UNIQUE(zoneName, ownerRecordName));
+      permission INTEGER NOT NULL DEFAULT 3, isPaused INTEGER NOT NULL DEFAULT 0, UNIQUE(zoneName, ownerRecordName));
     CREATE TABLE object(_pk INTEGER PRIMARY KEY, name NOT NULL UNIQUE, entity INTEGER NOT NULL, zone INTEGER,
       tag TEXT, state INTEGER NOT NULL);
     CREATE TABLE permission(object INTEGER PRIMARY KEY, canUpdate INTEGER NOT NULL, canDelete INTEGER NOT NULL);
