@@ -5,9 +5,7 @@ package import MirrorWire
 
 extension Replica {
   @discardableResult package func apply(_ page: ImportPage, event: UUID?) async throws(StoreError) -> AppliedPage {
-    // What a process began that ended meanwhile.
-    let former = try await sendZonesAgain()
-    let applied = try await write { [path] writer, outcome in
+    let (applied, former) = try await writeBehindZones { [path] writer, outcome in
       var position = writer.position
       if page.reset != nil, position.resetReason == nil { position.beginReset(page.reset?.reason ?? "") }
       position.openConflictCount = page.openConflictCount
@@ -33,15 +31,23 @@ extension Replica {
 
   /// Puts the objects of ended zones into the outbox, some in each commit, so that the app's saves go on beside.
   /// Whoever applies or exports next goes on with it if the process ends.
-  func sendZonesAgain() async throws(StoreError) -> ZoneReupload.Result {
-    var result = ZoneReupload.Result()
+  func sendZonesAgain() async throws(StoreError) -> ZoneReupload.Result { try await writeBehindZones { _, _ in }.again }
+
+  /// Runs `body` in a commit in which no object of an ended zone is left that is not in the outbox.
+  func writeBehindZones<Value: Sendable>(
+    _ body: @escaping @Sendable (Writer, inout Writer.Outcome) throws -> Value
+  ) async throws(StoreError) -> (value: Value, again: ZoneReupload.Result) {
+    var again = ZoneReupload.Result()
     while true {
-      let slice = try await write { writer, outcome in
+      let step: ZoneStep<Value> = try await write { writer, outcome in
+        guard let slice = try ZoneReupload.nextSlice(writer, &outcome) else { return .done(try body(writer, &outcome)) }
         outcome.isImport = true
-        return try ZoneReupload.nextSlice(writer, &outcome)
+        return .slice(slice)
       }
-      guard let slice else { return result }
-      result.add(slice)
+      switch step {
+      case .slice(let slice): again.add(slice)
+      case .done(let value): return (value, again)
+      }
     }
   }
 
@@ -71,19 +77,17 @@ extension Replica {
     do { if try await read({ snapshot in try RereadList(snapshot).isEmpty }) { return [] } } catch {
       throw storeError(error)
     }
-    _ = try await sendZonesAgain()
     while true {
-      let objects = try await write { writer, _ in
+      let objects = try await writeBehindZones { writer, _ in
         try WaitingNames(writer.connection).readNext() ? nil : RereadList(writer.snapshot).objects(limit)
       }
-      if let objects { return objects }
+      if let objects = objects.value { return objects }
     }
   }
 
   package func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError) {
-    // So that an object that the server does not have yet is known to be sent again.
-    _ = try await sendZonesAgain()
-    try await write { writer, outcome in
+    // An object that the server does not have yet is known to be sent again.
+    _ = try await writeBehindZones { writer, outcome in
       let history = HistoryWriter(writer.connection, number: writer.lastNumber + 1)
       let application = try PageApplication(writer.snapshot, writer.tables, history, writer.contents, now: writer.now)
       if let answer {
@@ -96,6 +100,12 @@ extension Replica {
       outcome.isImport = true
     }
   }
+}
+
+/// What a commit did.
+private enum ZoneStep<Value: Sendable>: Sendable {
+  case slice(ZoneReupload.Result)
+  case done(Value)
 }
 
 extension MirrorPosition {
