@@ -34,7 +34,7 @@ struct FormatTests {
     return TestStore(folder: folder, replica: try await Replica.open(configuration, Photos.model))
   }
 
-  @Test(arguments: 1...3) func `a file of an earlier format has its objects and pairs`(format: Int) async throws {
+  @Test(arguments: 1...4) func `a file of an earlier format has its objects and pairs`(format: Int) async throws {
     let store = try await open(format)
     #expect(
       try await store.values("Photo", "P1")
@@ -55,7 +55,7 @@ struct FormatTests {
     #expect(try await reader.names(Query("Photo")).count == 2)
   }
 
-  @Test(arguments: 1...3)
+  @Test(arguments: 1...4)
   func `what waits in a file of an earlier format is sent in its order, and stays the user's until then`(format: Int)
     async throws
   {
@@ -92,7 +92,7 @@ struct FormatTests {
     #expect(try await store.outbox().count == (format == 1 ? 4 : 5))
   }
 
-  @Test(arguments: 1...3) func `the history of a file of an earlier format reads as before, and goes on`(format: Int)
+  @Test(arguments: 1...4) func `the history of a file of an earlier format reads as before, and goes on`(format: Int)
     async throws
   {
     let store = try await open(format)
@@ -116,7 +116,7 @@ struct FormatTests {
     #expect(try await replica.purgeHistory(before: .distantFuture, force: false) == 2)
   }
 
-  @Test(arguments: 1...3) func `a file of an earlier format is not opened to be read only, and stays as it is`(
+  @Test(arguments: 1...4) func `a file of an earlier format is not opened to be read only, and stays as it is`(
     format: Int
   ) async throws {
     try makeFile(format, path)
@@ -128,6 +128,21 @@ struct FormatTests {
     let connection = try Connection(shared: path, mode: .readOnly)
     #expect(try Meta(connection).number("format") == Int64(format))
     connection.close()
+  }
+
+  @Test func `what waited to be sent again in a file of format 4 waits on, until it is sent`() async throws {
+    try makeFile(4, path)
+    let connection = try Connection(shared: path, mode: .readWrite)
+    try connection.execute(
+      "INSERT INTO pending(object, property, number) SELECT _pk, -2, 5 FROM object WHERE name = 'T1'")
+    connection.close()
+    let store = TestStore(folder: folder, replica: try await Replica.open(World.configuration(path), Photos.model))
+    let tag = AnyObjectID(entityName: "Tag", recordName: "T1")
+    try await store.replica.reread(tag, as: nil)
+    #expect(try await store.values("Tag", "T1") != nil)
+    try await store.export()
+    try await store.replica.reread(tag, as: nil)
+    #expect(try await store.values("Tag", "T1") == nil)
   }
 
   @Test func `a file of a later format is refused`() async throws {

@@ -119,3 +119,21 @@ import Testing
   try await store.replica.reread(AnyObjectID(entityName: "Tag", recordName: "T2"), as: answer)
   #expect(try await store.values("Tag", "T2") == ["name": .text("new")])
 }
+
+@Test func `an object is not asked for while a save names it whose row has the key of a refused one`() async throws {
+  let store = try await TestStore.make()
+  let name = "AB000000-0000-0000-0000-0000000000FF"
+  try await store.replica.apply(page("t1", saved("Tag", name), saved("Tag", "T2")), event: nil)
+  let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+  for (tag, listed) in [(name, [name]), ("T2", [name, "T2"])] {
+    try await store.save { try $0.update("Tag", tag, ["name": .text("refused")]) }
+    _ = try await store.replica.objectsToReread(limit: 10)
+    let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+    _ = try await store.replica.refuse(batch, at: nil, error: error)
+    #expect(try await store.replica.objectsToReread(limit: 10).map(\.recordName) == listed)
+  }
+  try await store.save { try $0.update("Tag", name, ["name": .text("later")]) }
+  #expect(try await store.replica.objectsToReread(limit: 10).map(\.recordName) == ["T2"])
+  try await store.export()
+  #expect(try await store.replica.objectsToReread(limit: 10).map(\.recordName) == [name, "T2"])
+}

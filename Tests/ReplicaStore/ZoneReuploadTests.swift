@@ -2,6 +2,7 @@
 
 import FoundationEssentials
 import MirrorWire
+import SQLite
 import Testing
 
 @testable import ReplicaStore
@@ -94,6 +95,20 @@ extension TestStore {
   #expect(try await store.values("Album", "A1") == nil)
 }
 
+@Test func `an object that was gone and comes back has the user's edits, and not what waits to be sent again`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  try await store.save { try $0.update("Photo", "P1", ["size": .integer(4)]) }
+  try await store.replica.apply(
+    page(
+      "t3", .delete(entity: "Photo", objectID: "P1", zoneID: zone),
+      saved("Photo", "P1", ["isHidden": .boolean(true)])), event: nil)
+  let shown = try #require(try await store.values("Photo", "P1"))
+  #expect(shown["size"] == .integer(4) && shown["isHidden"] == .integer(1) && shown["title"] != .text("Dunes"))
+}
+
 @Test func `a zone that is purged before its objects are sent again takes them along`() async throws {
   let store = try await TestStore.withZones()
   try await store.replica.apply(page("t2", ended(.reupload), ended(.reupload, trips)), event: nil)
@@ -126,6 +141,16 @@ extension TestStore {
   #expect(try await store.values("Photo", "P1")?["album"] == .object("A1"))
   #expect(try await store.related("Photo", "P1", "tags") == ["T1", "S1"])
   #expect(try await Set(store.sentAgain().keys) == ["A1", "P1", "T1", "S1"])
+}
+
+@Test func `a reset that tells of a purge takes along what waited to be sent again after another end`() async throws {
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload), ended(.reupload, trips)), event: nil)
+  try await store.replica.beginReset(reason: "test")
+  let done = ImportPage.Reset(reason: "test", done: true)
+  try await store.replica.apply(page("r1", ended(.delete), saved("Tag", "T9"), reset: done), event: nil)
+  #expect(try await Set(store.names(Query("Tag"))) == ["T2", "T9"])
+  #expect(try await Set(store.sentAgain().keys) == ["T2"])
 }
 
 @Test func `contents that are here are sent again, and those that are not are emptied and named`() async throws {
@@ -174,4 +199,163 @@ extension TestStore {
   let refused = try await store.replica.refuse(batch, at: 0, error: error)
   #expect(refused.map(\.objects.count) == [1000])
   #expect(try await store.outbox().map(\.changes.count) == [1000, 303, 1])
+  // The server does not have the refused ones, and is not asked whether they are gone.
+  try await store.export()
+  #expect(try await store.replica.objectsToReread(limit: 10).isEmpty)
+  #expect(try await store.names(Query("Tag")).count == count)
+}
+
+@Test func `the app saves while objects of an ended zone are put into the outbox, and its saves are sent after them`()
+  async throws
+{
+  let store = try await TestStore.make()
+  let count = 3000
+  let tags = (0..<count).map { saved("Tag", "T\($0)", ["name": .string("n")]) }
+  try await store.replica.apply(ImportPage(changes: tags, importToken: "t1"), event: nil)
+  let app = Task {
+    var number = 0
+    while true {
+      number += 1
+      try await store.save { [number] in try $0.update("Tag", "T\(count - 1)", ["name": .text("\(number)")]) }
+      // At least one knows of the end.
+      if Task.isCancelled, try await store.outbox().last?.importToken == "t2" { return }
+    }
+  }
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  app.cancel()
+  try await app.value
+  let outbox = try await store.outbox()
+  let authors = outbox.drop { $0.importToken == "t1" }.map(\.author)
+  let again = authors.prefix { $0 == MirroringAuthor.reupload }
+  #expect(again.count == 3 && again.count < authors.count && authors.dropFirst(3).allSatisfy { $0 == nil })
+  #expect(try await store.sentAgain().count == count)
+  var sent: [String] = []
+  while let batch = try await store.replica.nextBatch(transactionLimit: 10, byteLimit: 1 << 20) {
+    for body in batch.transactions { sent.append(try Transaction(json: body).transactionID) }
+    try await store.replica.acknowledge(batch, historyToken: "h")
+  }
+  #expect(sent == outbox.map(\.transactionID))
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test func `a store that was closed before all objects of an ended zone were in the outbox goes on with them`()
+  async throws
+{
+  let folder = try World.folder()
+  let path = "\(folder.path)/store.sqlite"
+  var store = TestStore(folder: folder, replica: try await Replica.open(World.configuration(path), Photos.model))
+  let tags = (0..<2500).map { saved("Tag", "T\($0)", ["name": .string("n")]) }
+  try await store.replica.apply(ImportPage(changes: tags, importToken: "t1"), event: nil)
+  try await store.replica.write { writer, outcome in
+    try ZoneReupload.begin(1, writer.connection)
+    _ = try ZoneReupload.nextSlice(writer, &outcome)
+  }
+  #expect(try await store.sentAgain().count == 1000)
+  #expect(try await store.replica.figures().pendingTransactions == 2)
+  try await store.save { try $0.update("Tag", "T2499", ["name": .text("mine")]) }
+  await store.replica.close()
+  store = TestStore(
+    folder: folder, replica: try await Replica.open(World.configuration(path, seed: 1000), Photos.model))
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 10, byteLimit: 1 << 20))
+  let sent = try batch.transactions.map { try Transaction(json: $0) }
+  #expect(sent.map(\.changes.count) == [1000, 1000, 500, 1] && sent.last?.author == nil)
+  #expect(sent[2].changes.last?.attributes == ["name": .string("mine")])
+  #expect(Set(sent.flatMap(\.changes).map(\.objectID)).count == 2500)
+}
+
+extension TestStore {
+  /// The process ends before any object of the default zone is in the outbox.
+  fileprivate func endZone() async throws {
+    try await replica.write { writer, _ in try ZoneReupload.begin(1, writer.connection) }
+  }
+}
+
+@Test func `contents that only this device has are not trimmed before their objects are in the outbox`() async throws {
+  let store = try await TestStore.withZones()
+  let picture = Data("picture".utf8)
+  try await store.replica.apply(
+    page("t2", saved("Photo", "P3", ["image": .string(picture.base64EncodedString())])), event: nil)
+  try await store.endZone()
+  try await store.replica.write { writer, _ in try ContentTrimming(writer).trim(to: 0, keeping: "") }
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20))
+  let wanted = try await store.replica.contentsToUpload(for: batch, validAt: Date(milliseconds: 0))
+  #expect(wanted.map(\.checksum) == [SHA256.name(of: picture)] && wanted.first?.path != nil)
+}
+
+@Test func `an object of an ended zone that the server does not know stays, also before it is in the outbox`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.endZone()
+  try await store.replica.reread(AnyObjectID(entityName: "Album", recordName: "A1"), as: nil)
+  #expect(try await store.values("Album", "A1") != nil)
+  #expect(try await store.sentAgain()["A1"] != nil)
+}
+
+@Test func `no batch reaches beyond the place of objects that are not in the outbox yet`() async throws {
+  let store = try await TestStore.withZones()
+  try await store.save { try $0.update("Tag", "T1", ["name": .text("before")]) }
+  try await store.endZone()
+  try await store.save { try $0.update("Tag", "T1", ["name": .text("after")]) }
+  let batch = try await store.replica.write { writer, _ in
+    try Outbox(writer).nextBatch(transactionLimit: 100, byteLimit: 1 << 20)
+  }
+  #expect(batch?.transactions.count == 1)
+  try await store.replica.acknowledge(try #require(batch), historyToken: "h")
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test func `objects of an ended zone name no position of the server's former life`() async throws {
+  let store = try await TestStore.withZones()
+  try await store.endZone()
+  try await store.replica.sendAgain()
+  _ = try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20)
+  let outbox = try await store.outbox()
+  #expect(outbox.count == 1 && outbox.allSatisfy { $0.importToken == nil })
+}
+
+@Test func `an object that is sent again is not asked for before the server has it, also if no row names it yet`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.save { try $0.update("Tag", "T1", ["name": .text("refused")]) }
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+  let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+  _ = try await store.replica.refuse(batch, at: nil, error: error)
+  try await store.endZone()
+  #expect(try await store.replica.objectsToReread(limit: 10).isEmpty)
+  try await store.export()
+  #expect(try await store.replica.objectsToReread(limit: 10).map(\.recordName) == ["T1"])
+}
+
+@Test func `what a process began that ended is told by the page that goes on with it`() async throws {
+  let store = try await TestStore.withZones()
+  let far = AssetReference(fileChecksum: "AQIDBAUGBwgJCgsMDQ4PEBESExQV", size: 9, downloadURL: "http://127.0.0.1/a")
+  try await store.replica.apply(page("t2", saved("Photo", "P2", ["image": .asset(far)])), event: nil)
+  try await store.endZone()
+  let applied = try await store.replica.apply(page("t3", saved("Tag", "T3")), event: nil)
+  #expect(applied.sendsAgain && applied.errors.map(\.object?.recordName) == ["P2"])
+  #expect(try await store.sentAgain()["T3"] == nil)
+}
+
+@Test func `a page counts although the objects of its ended zone can't be put into the outbox, and the export says so`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.replica.write { writer, _ in
+    try writer.connection.execute(
+      "CREATE TEMP TRIGGER noRoom BEFORE INSERT ON main.outbox BEGIN SELECT RAISE(ABORT, 'full'); END")
+  }
+  let share = ImportedChange.share(zone)
+  let applied = try await store.replica.apply(page("t2", ended(.reupload), share), event: nil)
+  #expect(applied.sendsAgain && applied.importToken == "t2" && applied.changedShares == [zone])
+  #expect(try await store.replica.position().importToken == "t2")
+  #expect(try await store.replica.figures().pendingTransactions == 1)
+  await #expect(throws: StoreError.self) {
+    _ = try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20)
+  }
+  try await store.replica.write { writer, _ in try writer.connection.execute("DROP TRIGGER noRoom") }
+  _ = try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20)
+  #expect(try await Set(store.sentAgain().keys) == ["A1", "P1", "T1", "S1"])
 }

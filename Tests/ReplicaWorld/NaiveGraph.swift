@@ -45,7 +45,18 @@ struct NaiveGraph: Hashable, Sendable {
 
   private static func text(_ value: AttributeValue) -> String {
     if case .asset(let asset) = value { return "asset \(asset.fileChecksum)" }
-    return "\(value)"
+    return value.shown
+  }
+}
+
+extension AttributeValue {
+  /// As stories show it: the description of an enumeration takes much longer.
+  var shown: String {
+    switch self {
+    case .string(let text): "string(\"\(text)\")"
+    case .integer(let number): "integer(\(number))"
+    default: "\(self)"
+    }
   }
 }
 

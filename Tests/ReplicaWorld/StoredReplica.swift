@@ -50,8 +50,8 @@ package final class StoredReplica: JournalReplica {
           for (place, column) in columns.enumerated() {
             switch row.literal(place + 1, isName: column.isToOne) {
             case .object(let target): words.append("\(column.name)→\(target)")
-            case .text(let text): words.append("\(column.name)=\(AttributeValue.string(text))")
-            case .integer(let number): words.append("\(column.name)=\(AttributeValue.integer(number))")
+            case .text(let text): words.append("\(column.name)=\(AttributeValue.string(text).shown)")
+            case .integer(let number): words.append("\(column.name)=\(AttributeValue.integer(number).shown)")
             default: break
             }
           }

@@ -49,7 +49,7 @@ final class ZoneEnds: Sendable {
 
   /// - Parameter heard: the ends that the device has heard of that writes the text.
   func note(_ text: String, heard: Int) {
-    state.withLock { $0.heard["\(AttributeValue.string(text))"] = heard }
+    state.withLock { $0.heard[AttributeValue.string(text).shown] = heard }
   }
 
   /// True if the text was written on a device that had heard of all ends.

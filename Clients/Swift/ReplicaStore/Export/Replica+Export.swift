@@ -6,9 +6,9 @@ import SQLite
 
 extension Replica {
   package func nextBatch(transactionLimit: Int, byteLimit: Int) async throws(StoreError) -> ExportBatch? {
-    try await write { writer, _ in
+    try await writeBehindZones { writer, _ in
       try Outbox(writer).nextBatch(transactionLimit: transactionLimit, byteLimit: byteLimit)
-    }
+    }.value
   }
 
   package func acknowledge(_ batch: ExportBatch, historyToken: String) async throws(StoreError) {
@@ -21,7 +21,8 @@ extension Replica {
   }
 
   package func sendAgain() async throws(StoreError) {
-    try await write { writer, outcome in
+    // None of the zones' objects names a position of the server's former life.
+    _ = try await writeBehindZones { writer, outcome in
       try ExportedSaves(writer).sendAgain()
       outcome.hasExports = true
     }

@@ -15,6 +15,7 @@ struct FormatUpgrade {
       try connection.execute(Self.toFormat3)
     }
     if format < 4 { try connection.execute(Self.toFormat4) }
+    if format < 5 { try connection.execute(Self.toFormat5) }
     try Meta(connection).set("format", Tables.format)
   }
 
@@ -69,6 +70,13 @@ struct FormatUpgrade {
   private static let toFormat4 = """
     ALTER TABLE rejected ADD COLUMN isDecided INTEGER NOT NULL DEFAULT 0;
     UPDATE rejected SET isDecided = 1;
+    """
+
+  /// Property -2 marked the objects that wait to be sent again.
+  private static let toFormat5 = """
+    \(Tables.sentAgain)
+    INSERT INTO sentAgain SELECT object, number FROM pending WHERE property = -2;
+    DELETE FROM pending WHERE property = -2;
     """
 
   private static let numbers = SQL("transactions of format 2", "SELECT number FROM htransaction ORDER BY number")

@@ -29,7 +29,8 @@ struct ContentTrimming {
   private static let removable = SQL(
     "removable contents",
     "SELECT checksum, byteCount FROM content WHERE isHere = 1 AND isAtServer = 1 AND receipt IS NULL AND "
-      + "checksum <> ? ORDER BY usedAt, checksum"
+      // The server's copies went with a zone whose objects are not all in the outbox yet.
+      + "checksum <> ? AND NOT EXISTS (SELECT 1 FROM endedZone) ORDER BY usedAt, checksum"
   )
   private static let gone = SQL(
     "content is gone", "UPDATE content SET isHere = 0, downloadURL = NULL, expiry = NULL WHERE checksum = ?")

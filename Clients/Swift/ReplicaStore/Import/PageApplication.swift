@@ -251,8 +251,7 @@ final class PageApplication {
     case .reupload: try tables.connection.statement(Self.forgetShare).binding(key).run()
     case .delete:
       let isHome = ended.zoneID.zoneName == ZoneID.homeName
-      // They waited to be sent again after an earlier end.
-      for sql in [Self.dropReupload, Self.dropMarks] { try tables.connection.statement(sql).binding(key, isHome).run() }
+      try dropSentAgain(of: ended.zoneID)
       let objects = try tables.connection.statement(Self.objectsOfZone).binding(key, isHome).all { row in
         FoundObject(key: row.int64(0), entity: row.int64(1), zone: key, state: Tables.State.here)
       }
@@ -263,6 +262,13 @@ final class PageApplication {
       }
       try tables.connection.statement(Self.forgetShare).binding(key).run()
     }
+  }
+
+  /// Sends no object of the zone again that waits for it after an earlier end.
+  func dropSentAgain(of zoneID: ZoneID) throws {
+    let (key, isHome) = (try zone(zoneID), zoneID.zoneName == ZoneID.homeName)
+    try ZoneReupload.forget(key, tables.connection)
+    for sql in [Self.dropReupload, Self.dropMarks] { try tables.connection.statement(sql).binding(key, isHome).run() }
   }
 
   // MARK: Contents
@@ -305,12 +311,11 @@ final class PageApplication {
   private static let findZone = SQL("find zone", "SELECT key FROM zone WHERE zoneName = ? AND ownerRecordName = ?")
   private static let pauseZone = SQL("pause zone", "UPDATE zone SET isPaused = 1 WHERE key = ?")
   private static let waitingAgain =
-    "SELECT p.number FROM pending p JOIN object o ON o._pk = p.object WHERE p.property = \(Pending.sentAgain) "
-    + "AND (o.zone = ?1 OR ?2 AND o.zone IS NULL)"
+    "SELECT s.number FROM sentAgain s JOIN object o ON o._pk = s.object WHERE o.zone = ?1 OR ?2 AND o.zone IS NULL"
   private static let dropReupload = SQL("drop reupload", "DELETE FROM outbox WHERE key IN (\(waitingAgain))")
   private static let dropMarks = SQL(
     "drop marks of reupload",
-    "DELETE FROM pending WHERE property = \(Pending.sentAgain) AND number IN (\(waitingAgain))")
+    "DELETE FROM sentAgain WHERE number IN (\(waitingAgain))")
   private static let objectsOfZone = SQL(
     "objects of zone",
     // Own objects lie nowhere as long as the server has told nothing of the default zone.

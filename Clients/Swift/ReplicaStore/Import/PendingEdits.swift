@@ -16,9 +16,9 @@ struct PendingEdits {
   /// Deleted here, and not yet there (K6).
   func isDeleted(_ object: Int64) throws -> Bool { try has(object, Pending.deletion, 0) }
   func isNew(_ object: Int64) throws -> Bool { try has(object, Pending.wholeObject, 0) }
-  /// Also if the mark is of this very commit.
+  /// Its zone ended, and the server gets it again. Imports go before it.
   func isSentAgain(_ object: Int64) throws -> Bool {
-    try connection.statement(Self.one).binding(object, Pending.sentAgain, 0).first { _ in true } ?? false
+    try connection.statement(Self.again).binding(object).first { _ in true } ?? false
   }
   func hasPair(_ pair: Pair) throws -> Bool { try has(pair.a, pair.link.firstKey, pair.b) }
 
@@ -34,6 +34,7 @@ struct PendingEdits {
 
   private static let any = SQL("any pending", "SELECT 1 FROM pending LIMIT 1")
   private static let one = SQL("is pending", "SELECT 1 FROM pending WHERE object = ? AND property = ? AND target = ?")
+  private static let again = SQL("is sent again", "SELECT 1 FROM sentAgain WHERE object = ?")
   private static let all = SQL(
     "pending of object", "SELECT property FROM pending WHERE object = ? AND target = 0 AND property >= 0")
 }
@@ -91,6 +92,7 @@ struct OutboxReplay {
   private static let bodies = SQL(
     "bodies",
     "SELECT body FROM (SELECT body, number, 0 AS key FROM rejected r WHERE EXISTS "
-      + "(SELECT 1 FROM pending p WHERE p.number = -r.number) UNION ALL SELECT body, number, key FROM outbox) "
-      + "ORDER BY key, number")
+      + "(SELECT 1 FROM pending p WHERE p.number = -r.number) UNION ALL SELECT body, number, key FROM outbox o "
+      // What others have goes before objects that are sent again.
+      + "WHERE NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.number = o.key)) ORDER BY key, number")
 }

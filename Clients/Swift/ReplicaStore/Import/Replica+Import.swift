@@ -5,7 +5,7 @@ package import MirrorWire
 
 extension Replica {
   @discardableResult package func apply(_ page: ImportPage, event: UUID?) async throws(StoreError) -> AppliedPage {
-    try await write { [path] writer, outcome in
+    let (applied, former) = try await writeBehindZones { [path] writer, outcome in
       var position = writer.position
       if page.reset != nil, position.resetReason == nil { position.beginReset(page.reset?.reason ?? "") }
       position.openConflictCount = page.openConflictCount
@@ -18,6 +18,36 @@ extension Replica {
       outcome.position = position
       outcome.isImport = true
       return applied
+    }
+    guard applied.endedZones.contains(where: { $0.action == .reupload }) else { return applied.sendingAgain(former) }
+    do {
+      let again = try await sendZonesAgain()
+      return applied.sendingAgain(former).sendingAgain(again)
+    } catch {
+      // Dropped because the page is in the file: the export that comes next goes on, or says what is wrong.
+      return applied.sendingAgain(ZoneReupload.Result(isEmpty: false, errors: former.errors))
+    }
+  }
+
+  /// Puts the objects of ended zones into the outbox, some in each commit, so that the app's saves go on beside.
+  /// Whoever applies or exports next goes on with it if the process ends.
+  func sendZonesAgain() async throws(StoreError) -> ZoneReupload.Result { try await writeBehindZones { _, _ in }.again }
+
+  /// Runs `body` in a commit in which no object of an ended zone is left that is not in the outbox.
+  func writeBehindZones<Value: Sendable>(
+    _ body: @escaping @Sendable (Writer, inout Writer.Outcome) throws -> Value
+  ) async throws(StoreError) -> (value: Value, again: ZoneReupload.Result) {
+    var again = ZoneReupload.Result()
+    while true {
+      let step: ZoneStep<Value> = try await write { writer, outcome in
+        guard let slice = try ZoneReupload.nextSlice(writer, &outcome) else { return .done(try body(writer, &outcome)) }
+        outcome.isImport = true
+        return .slice(slice)
+      }
+      switch step {
+      case .slice(let slice): again.add(slice)
+      case .done(let value): return (value, again)
+      }
     }
   }
 
@@ -44,13 +74,20 @@ extension Replica {
   }
 
   package func objectsToReread(limit: Int) async throws(StoreError) -> [AnyObjectID] {
-    do { return try await read { snapshot in try RereadList(snapshot).objects(limit) } } catch {
+    do { if try await read({ snapshot in try RereadList(snapshot).isEmpty }) { return [] } } catch {
       throw storeError(error)
+    }
+    while true {
+      let objects = try await writeBehindZones { writer, _ in
+        try WaitingNames(writer.connection).readNext() ? nil : RereadList(writer.snapshot).objects(limit)
+      }
+      if let objects = objects.value { return objects }
     }
   }
 
   package func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError) {
-    try await write { writer, outcome in
+    // An object that the server does not have yet is known to be sent again.
+    _ = try await writeBehindZones { writer, outcome in
       let history = HistoryWriter(writer.connection, number: writer.lastNumber + 1)
       let application = try PageApplication(writer.snapshot, writer.tables, history, writer.contents, now: writer.now)
       if let answer {
@@ -63,6 +100,12 @@ extension Replica {
       outcome.isImport = true
     }
   }
+}
+
+/// What a commit did.
+private enum ZoneStep<Value: Sendable>: Sendable {
+  case slice(ZoneReupload.Result)
+  case done(Value)
 }
 
 extension MirrorPosition {
@@ -79,23 +122,20 @@ extension Writer {
   {
     let history = HistoryWriter(connection, number: lastNumber + 1)
     let application = try PageApplication(snapshot, tables, history, contents, now: now)
-    var reupload = ZoneReupload(self, application, importToken: page.importToken)
     for change in page.changes {
       try application.apply(change)
-      if case .zone(let ended) = change { try sendAgain(ended, &reupload) }
+      if case .zone(let ended) = change, isSentAgain(ended) {
+        try ZoneReupload.begin(application.zone(ended.zoneID), connection)
+      }
     }
     try finish(history, author: MirroringAuthor.importing, application, &outcome)
-    outcome.hasExports = !reupload.isEmpty
     position.importToken = page.importToken
     if page.isInitialImportDone { position.isInitialImportDone = true }
-    return application.applied(page, reupload, didSwap: false)
+    return application.applied(page, ZoneReupload.Result(), didSwap: false)
   }
 
   /// A guest can't make another's zone again.
-  private func sendAgain(_ ended: EndedZone, _ reupload: inout ZoneReupload) throws {
-    guard ended.action == .reupload, !configuration.isShared else { return }
-    try reupload.insertObjects(of: ended.zoneID)
-  }
+  private func isSentAgain(_ ended: EndedZone) -> Bool { ended.action == .reupload && !configuration.isShared }
 
   fileprivate func applyReset(
     _ page: ImportPage, _ position: inout MirrorPosition, _ outcome: inout Outcome, path: String
@@ -107,12 +147,17 @@ extension Writer {
     let history = HistoryWriter(connection, number: lastNumber + 1)
     let application = try PageApplication(snapshot, tables, history, contents, now: now)
     var reupload = ZoneReupload(self, application, importToken: page.importToken)
-    for ended in told.endedZones { try sendAgain(ended, &reupload) }
-    outcome.hasExports = !reupload.isEmpty
+    // In this commit, because the second file's swap looks at what is sent again.
+    for ended in told.endedZones {
+      if ended.action == .delete { try application.dropSentAgain(of: ended.zoneID) }
+      if isSentAgain(ended) { try reupload.insertObjects(of: ended.zoneID) }
+    }
+    let again = reupload.result
+    outcome.hasExports = !again.isEmpty
     let isDone = page.reset?.done ?? page.caughtUp
     if isDone { try shadow.swap(into: application) }
     try finish(history, author: MirroringAuthor.reset, application, &outcome)
-    guard isDone else { return told.applied(page, reupload, didSwap: false) }
+    guard isDone else { return told.applied(page, again, didSwap: false) }
     position.resetReason = nil
     position.tokenBeforeReset = nil
     position.failedResetCount = 0
@@ -121,7 +166,7 @@ extension Writer {
     return AppliedPage(
       importToken: page.importToken, savedCount: application.savedCount, deletedCount: application.deletedCount,
       changedShares: told.changedShares,
-      endedZones: told.endedZones, didSwap: true, sendsAgain: !reupload.isEmpty, errors: reupload.errors)
+      endedZones: told.endedZones, didSwap: true, sendsAgain: !again.isEmpty, errors: again.errors)
   }
 
   func finish(_ history: HistoryWriter, author: String, _ application: PageApplication, _ outcome: inout Outcome) throws
@@ -135,12 +180,21 @@ extension Writer {
   }
 }
 
+extension AppliedPage {
+  /// With what later commits sent again.
+  fileprivate func sendingAgain(_ again: ZoneReupload.Result) -> AppliedPage {
+    AppliedPage(
+      importToken: importToken, savedCount: savedCount, deletedCount: deletedCount, changedShares: changedShares,
+      endedZones: endedZones, didSwap: didSwap, sendsAgain: sendsAgain || !again.isEmpty, errors: errors + again.errors)
+  }
+}
+
 extension PageApplication {
-  fileprivate func applied(_ page: ImportPage, _ reupload: ZoneReupload, didSwap: Bool) -> AppliedPage {
+  fileprivate func applied(_ page: ImportPage, _ again: ZoneReupload.Result, didSwap: Bool) -> AppliedPage {
     AppliedPage(
       importToken: page.importToken, savedCount: savedCount, deletedCount: deletedCount, changedShares: changedShares,
       endedZones: endedZones,
-      didSwap: didSwap, sendsAgain: !reupload.isEmpty, errors: reupload.errors)
+      didSwap: didSwap, sendsAgain: !again.isEmpty, errors: again.errors)
   }
 
   /// One object as the server has it, with all its pairs.

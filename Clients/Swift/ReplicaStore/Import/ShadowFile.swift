@@ -136,6 +136,6 @@ final class ShadowFile {
   private static let unseen = SQL(
     "unseen",
     "SELECT o._pk, o.entity FROM object o WHERE o.state = 1 AND NOT EXISTS (SELECT 1 FROM seen WHERE key = o._pk) "
-      + "AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.object = o._pk AND p.property IN "
-      + "(\(Pending.wholeObject), \(Pending.sentAgain))) ORDER BY o._pk")
+      + "AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.object = o._pk AND p.property = \(Pending.wholeObject)) "
+      + "AND NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.object = o._pk) ORDER BY o._pk")
 }

@@ -10,23 +10,38 @@ import SQLite
 struct ZoneReupload {
   private let writer: Writer
   private let application: PageApplication
-  private let importToken: String
-  /// Of external attributes whose contents only the server had.
-  private(set) var errors: [MirrorEvent.ObjectError] = []
-  private(set) var isEmpty = true
+  private let importToken: String?
+  private(set) var result = Result()
+  /// Of the next row of the outbox; nil: behind all that waits.
+  private var nextKey: Int64?
   private var changes: [ChangeText] = []
   private var objects: Set<Int64> = []
   private var byteCount = 0
   private var tables: ObjectTables { writer.tables }
   private var connection: Connection { writer.connection }
 
-  private static let pageCount = 500
+  /// What was put into the outbox.
+  struct Result: Sendable {
+    var isEmpty = true
+    /// Of external attributes whose contents only the server had.
+    var errors: [MirrorEvent.ObjectError] = []
+
+    mutating func add(_ other: Result) {
+      isEmpty = isEmpty && other.isEmpty
+      errors += other.errors.prefix(ZoneReupload.errorLimit - errors.count)
+    }
+  }
+
+  /// Objects of one commit.
+  private static let pageCount = 1000
+  /// The keys of the outbox that a zone's objects have before those of later saves.
+  static let keyCount: Int64 = 1 << 32
   /// Pairs of one change: a tag with 100 000 photos fits no request.
   private static let pairLimit = 1000
   private static let errorLimit = 1000
 
-  /// - Parameter importToken: of the page that tells the end.
-  init(_ writer: Writer, _ application: PageApplication, importToken: String) {
+  /// - Parameter importToken: of the page that tells the end; nil: a reset has begun since.
+  init(_ writer: Writer, _ application: PageApplication, importToken: String?) {
     self.writer = writer
     self.application = application
     self.importToken = importToken
@@ -35,16 +50,57 @@ struct ZoneReupload {
   /// Puts the objects behind all that waits. Those that are new, or wait to be sent again already, are left out.
   mutating func insertObjects(of zoneID: ZoneID) throws {
     let (zone, isHome) = (try application.zone(zoneID), zoneID.zoneName == ZoneID.homeName)
-    var last: Int64 = 0
-    while true {
-      let page = try connection.statement(Self.page).binding(zone, isHome, last, Self.pageCount).all { row in
-        (key: row.int64(0), entity: row.int64(1))
-      }
-      guard let end = page.last else { break }
-      for (key, entity) in page { if let entity = writer.schema.entitiesByKey[entity] { try insert(key, entity) } }
-      last = end.key
-    }
+    var last: Int64? = 0
+    while let after = last { last = try insertPage(of: zone, isHome: isHome, from: after, to: .max) }
     try enqueue()
+  }
+
+  /// - Returns: the last object; nil: there are no more.
+  private mutating func insertPage(of zone: Int64, isHome: Bool, from after: Int64, to last: Int64) throws -> Int64? {
+    let page = try connection.statement(Self.page).binding(zone, isHome, after, last, Self.pageCount).all { row in
+      (key: row.int64(0), entity: row.int64(1))
+    }
+    for (key, entity) in page { if let entity = writer.schema.entitiesByKey[entity] { try insert(key, entity) } }
+    return page.last?.key
+  }
+
+  // MARK: Slices
+
+  /// Notes that the objects that the zone has now are to be sent again, before all saves that are made from now on.
+  static func begin(_ zone: Int64, _ connection: Connection) throws {
+    try connection.statement(start).binding(zone, try Outbox.lastKey(connection)).run()
+  }
+
+  /// Objects of an ended zone are gone that are not in the outbox yet.
+  static func forget(_ zone: Int64, _ connection: Connection) throws {
+    try connection.statement(forget).binding(zone).run()
+  }
+
+  /// Puts the next objects of a zone into the outbox.
+  /// - Returns: nil: no zone's objects are left.
+  static func nextSlice(_ writer: Writer, _ outcome: inout Writer.Outcome) throws -> Result? {
+    let connection = writer.connection
+    let found = try connection.statement(begun).first { row in
+      (
+        zone: row.int64(0), isHome: row.text(1) == ZoneID.homeName, after: row.int64(2), last: row.int64(3),
+        key: row.int64(4)
+      )
+    }
+    guard let found else { return nil }
+    let history = HistoryWriter(connection, number: writer.lastNumber + 1)
+    let application = try PageApplication(writer.snapshot, writer.tables, history, writer.contents, now: writer.now)
+    var reupload = ZoneReupload(writer, application, importToken: writer.position.importToken)
+    reupload.nextKey = found.key + 1
+    let end = try reupload.insertPage(of: found.zone, isHome: found.isHome, from: found.after, to: found.last)
+    try reupload.enqueue()
+    if let end, let next = reupload.nextKey {
+      try connection.statement(goOn).binding(found.zone, end, next - 1).run()
+    } else {
+      try forget(found.zone, connection)
+    }
+    try writer.finish(history, author: MirroringAuthor.importing, application, &outcome)
+    outcome.hasExports = !reupload.result.isEmpty
+    return reupload.result
   }
 
   private mutating func insert(_ key: Int64, _ entity: EntityPlan) throws {
@@ -102,8 +158,8 @@ struct ZoneReupload {
   }
 
   private mutating func note(_ id: AnyObjectID, _ column: Column) {
-    if errors.count < Self.errorLimit {
-      errors.append(MirrorEvent.ObjectError(id, withoutContentOf: column, "went with its zone"))
+    if result.errors.count < Self.errorLimit {
+      result.errors.append(MirrorEvent.ObjectError(id, withoutContentOf: column, "went with its zone"))
     }
   }
 
@@ -127,21 +183,34 @@ struct ZoneReupload {
       processID: writer.configuration.processID, importToken: importToken)
     for part in TransactionText.parts(header, changes) {
       // No history tells of it: nothing changes here.
-      let row = try Outbox.add(part, of: writer.lastNumber, connection)
-      for key in objects.sorted() { try connection.statement(Self.mark).binding(key, Pending.sentAgain, row).run() }
+      let key = try nextKey ?? Outbox.lastKey(connection) + 1
+      let row = try Outbox.add(part, of: writer.lastNumber, at: key, connection)
+      if nextKey != nil { nextKey = key + 1 }
+      for object in objects.sorted() { try connection.statement(Self.mark).binding(object, row).run() }
     }
-    (changes, objects, byteCount, isEmpty) = ([], [], 0, false)
+    (changes, objects, byteCount, result.isEmpty) = ([], [], 0, false)
   }
 
   private static let page = SQL(
     "objects to send again",
     """
-    SELECT o._pk, o.entity FROM object o WHERE o.state = 1 AND o._pk > ?3 AND (o.zone = ?1 OR ?2 AND o.zone IS NULL) \
-    AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.object = o._pk AND p.property IN \
-    (\(Pending.wholeObject), \(Pending.sentAgain))) ORDER BY o._pk LIMIT ?4
+    SELECT o._pk, o.entity FROM object o WHERE o.state = 1 AND o._pk > ?3 AND o._pk <= ?4 \
+    AND (o.zone = ?1 OR ?2 AND o.zone IS NULL) \
+    AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.object = o._pk AND p.property = \(Pending.wholeObject)) \
+    AND NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.object = o._pk) ORDER BY o._pk LIMIT ?5
     """)
-  private static let mark = SQL(
-    "mark sent again", "INSERT OR REPLACE INTO pending(object, property, target, number) VALUES (?, ?, 0, ?)")
+  private static let mark = SQL("mark sent again", "INSERT OR REPLACE INTO sentAgain(object, number) VALUES (?, ?)")
+  private static let start = SQL(
+    "begin sending again",
+    "INSERT OR REPLACE INTO endedZone(zone, after, last, key) SELECT ?1, 0, coalesce(max(_pk), 0), ?2 FROM object")
+  private static let begun = SQL(
+    "zone to send again",
+    """
+    SELECT e.zone, z.zoneName, e.after, e.last, e.key FROM endedZone e JOIN zone z ON z.key = e.zone \
+    ORDER BY e.key LIMIT 1
+    """)
+  private static let forget = SQL("end sending again", "DELETE FROM endedZone WHERE zone = ?")
+  private static let goOn = SQL("go on", "UPDATE endedZone SET after = ?2, key = ?3 WHERE zone = ?1")
   private static let keepContent = SQL(
     "keep content until it is sent",
     "UPDATE content SET isAtServer = 0, downloadURL = NULL, expiry = NULL, receipt = NULL, receiptExpiry = NULL "

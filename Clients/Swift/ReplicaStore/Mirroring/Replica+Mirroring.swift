@@ -95,8 +95,10 @@ extension Replica: MirroredStore {
 
   private static let figures = SQL(
     "figures",
-    "SELECT (SELECT count(*) FROM outbox), (SELECT count(DISTINCT object) FROM pending), (SELECT "
-      + "coalesce(sum(length(body)), 0) FROM outbox), "
+    // An ended zone whose objects are not all in the outbox yet waits as well.
+    "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM endedZone), (SELECT count(*) FROM sentAgain) + "
+      + "(SELECT count(DISTINCT object) FROM pending p WHERE NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.object = "
+      + "p.object)), (SELECT coalesce(sum(length(body)), 0) FROM outbox), "
       + "(SELECT count(*) FROM rejected), (SELECT count(*) FROM content WHERE isHere = 0), (SELECT count(*) FROM "
       + "reread)"
   )
@@ -105,8 +107,8 @@ extension Replica: MirroredStore {
     """
     SELECT zoneName, ownerRecordName, share, permission, isPaused,
       (SELECT count(*) FROM object o WHERE o.state = 1 AND (o.zone = z.key OR z.isHome AND o.zone IS NULL)),
-      (SELECT count(DISTINCT p.object) FROM pending p JOIN object o ON o._pk = p.object
-        WHERE o.zone = z.key OR z.isHome AND o.zone IS NULL)
+      (SELECT count(*) FROM (SELECT object FROM pending UNION SELECT object FROM sentAgain) p
+        JOIN object o ON o._pk = p.object WHERE o.zone = z.key OR z.isHome AND o.zone IS NULL)
     FROM (SELECT key, zoneName, ownerRecordName, share, permission, isPaused, zoneName = '\(ZoneID.homeName)' AS isHome
       FROM zone
       -- Own objects lie nowhere as long as the server has told nothing of the default zone.

@@ -85,6 +85,4 @@ enum Pending {
   /// The object is new: all its properties are the user's.
   static let wholeObject: Int64 = 0
   static let deletion: Int64 = -1
-  /// The object's zone ended, and the server gets the object again. Imports go before it.
-  static let sentAgain: Int64 = -2
 }

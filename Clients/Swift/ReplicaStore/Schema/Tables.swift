@@ -4,7 +4,7 @@ import SQLite
 
 enum Tables {
   /// The format of the tables that do not depend on the model. A file of a later format is refused.
-  static let format: Int64 = 4
+  static let format: Int64 = 5
 
   /// A row a transaction; `changes` are `PackedChanges`.
   static let history = """
@@ -18,6 +18,21 @@ enum Tables {
       savedCount INTEGER NOT NULL, deletedCount INTEGER NOT NULL, body BLOB NOT NULL);
     CREATE TABLE exported(key INTEGER PRIMARY KEY, number INTEGER NOT NULL, savedCount INTEGER NOT NULL,
       deletedCount INTEGER NOT NULL, at INTEGER NOT NULL, byteCount INTEGER NOT NULL, body BLOB NOT NULL);
+    """
+
+  /// Objects of ended zones that wait to be sent again, with the row of the outbox that has them: apart from `pending`,
+  /// because they may be all objects of the store.
+  static let sentAgain = """
+    CREATE TABLE sentAgain(object INTEGER PRIMARY KEY, number INTEGER NOT NULL);
+    CREATE INDEX sentAgain_number ON sentAgain(number);
+    \(endedZone)
+    """
+
+  /// Ended zones whose objects are not all in the outbox yet: the last object that is, the last that the zone had, and
+  /// the row of the outbox behind which the next ones go. Nearly always empty, because each save looks at it.
+  private static let endedZone = """
+    CREATE TABLE endedZone(zone INTEGER PRIMARY KEY, after INTEGER NOT NULL, last INTEGER NOT NULL,
+      key INTEGER NOT NULL);
     """
 
   static let common = """
@@ -36,6 +51,7 @@ enum Tables {
     CREATE TABLE pending(object INTEGER NOT NULL, property INTEGER NOT NULL, target INTEGER NOT NULL DEFAULT 0,
       number INTEGER NOT NULL,
       PRIMARY KEY(object, property, target)) WITHOUT ROWID;
+    \(sentAgain)
     CREATE TABLE rejected(identifier TEXT PRIMARY KEY, number INTEGER NOT NULL, body BLOB NOT NULL, error BLOB NOT NULL,
       isConsequence INTEGER NOT NULL, at INTEGER NOT NULL, isDecided INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
     CREATE TABLE reread(object INTEGER PRIMARY KEY);
