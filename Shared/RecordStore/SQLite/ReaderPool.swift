@@ -30,8 +30,8 @@ struct ReadJob: Sendable {
 /// A read begins on a thread for brief reads, and may stay there while no other read waits for one. A read that takes
 /// longer while others wait is cut short and begins again on a thread for long reads, so that large searches do not
 /// hold up the rest. Parties take turns on both kinds. One party's reads occupy at most half of the threads for brief
-/// reads, and leave one for long reads free. The threads give way to those of saves and answers, of which each of a
-/// save's steps would else wait for large searches.
+/// reads, and leave one for long reads free. The threads give way to those of saves and answers: otherwise each step of
+/// a save waits for large searches.
 final class ReaderPool: Sendable {
   private let brief: BlockingQueue<ReadJob>
   private let long: BlockingQueue<ReadJob>

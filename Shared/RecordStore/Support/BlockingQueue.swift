@@ -149,13 +149,17 @@ final class BlockingQueue<Element: Sendable>: Sendable {
 
   private func next(_ state: inout State) -> Element? {
     guard let underWayLimit else { return state.elements.popFirst()?.element }
-    let (underWay, isClosed) = (state.underWay, state.isClosed)
+    let isClosed = state.isClosed
+    // Moved out meanwhile: the queue can't be changed while its state is read, and a copy would be made for each read.
+    var underWay: [String: Int] = [:]
+    swap(&underWay, &state.underWay)
+    defer { swap(&underWay, &state.underWay) }
     guard
       let (element, party) = state.elements.popFirst(where: {
         $0.isEmpty || isClosed || underWay[$0, default: 0] < underWayLimit
       })
     else { return nil }
-    state.underWay[party, default: 0] += 1
+    underWay[party, default: 0] += 1
     return element
   }
 

@@ -93,6 +93,6 @@ struct OutboxReplay {
     "bodies",
     "SELECT body FROM (SELECT body, number, 0 AS key FROM rejected r WHERE EXISTS "
       + "(SELECT 1 FROM pending p WHERE p.number = -r.number) UNION ALL SELECT body, number, key FROM outbox o "
-      // What others have goes before objects that are sent again.
+      // The states of other devices go before objects that are sent again.
       + "WHERE NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.number = o.key)) ORDER BY key, number")
 }

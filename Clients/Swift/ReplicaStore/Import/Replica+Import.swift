@@ -30,7 +30,7 @@ extension Replica {
   }
 
   /// Puts the objects of ended zones into the outbox, some in each commit, so that the app's saves go on beside.
-  /// Whoever applies or exports next goes on with it if the process ends.
+  /// If the process ends, the next import or export goes on with it.
   func sendZonesAgain() async throws(StoreError) -> ZoneReupload.Result { try await writeBehindZones { _, _ in }.again }
 
   /// Runs `body` in a commit in which no object of an ended zone is left that is not in the outbox.
@@ -102,7 +102,7 @@ extension Replica {
   }
 }
 
-/// What a commit did.
+/// The outcome of one commit.
 private enum ZoneStep<Value: Sendable>: Sendable {
   case slice(ZoneReupload.Result)
   case done(Value)
@@ -181,7 +181,7 @@ extension Writer {
 }
 
 extension AppliedPage {
-  /// With what later commits sent again.
+  /// Adds the objects that later commits sent again.
   fileprivate func sendingAgain(_ again: ZoneReupload.Result) -> AppliedPage {
     AppliedPage(
       importToken: importToken, savedCount: savedCount, deletedCount: deletedCount, changedShares: changedShares,

@@ -1,4 +1,4 @@
-// Which objects the outbox names, so that nobody reads all of it to know whether a save of an object waits.
+// An index of the objects that the outbox names. It tells whether a save of an object waits without reading all rows.
 
 import MirrorWire
 import SQLite

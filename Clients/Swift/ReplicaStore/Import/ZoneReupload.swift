@@ -20,7 +20,7 @@ struct ZoneReupload {
   private var tables: ObjectTables { writer.tables }
   private var connection: Connection { writer.connection }
 
-  /// What was put into the outbox.
+  /// The outcome of putting objects into the outbox.
   struct Result: Sendable {
     var isEmpty = true
     /// Of external attributes whose contents only the server had.
