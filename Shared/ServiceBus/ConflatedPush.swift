@@ -18,9 +18,9 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   /// A process and the values that wait for it; a restarted process is another subscriber. The lock protects it.
   @usableFromInline final class Subscriber {
     @usableFromInline var peer: Peer
-    @usableFromInline var pending: [Key: Value] = [:]
+    @usableFromInline var pending: [Hashed<Key>: Value] = [:]
     /// Keys of `pending`, in the order in which they began to wait.
-    @usableFromInline var order = FIFO<Key>()
+    @usableFromInline var order = FIFO<Hashed<Key>>()
     /// The task that sends to the subscriber; nil while nothing waits, or after a batch failed because the subscriber
     /// was lost.
     @usableFromInline var sender: TaskHandle?
@@ -131,7 +131,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
 
   /// Queues a value for all subscribers.
   @inlinable public func push(_ value: Value) {
-    let key = key(value)
+    let key = Hashed(key(value))
     let (started, forgotten) = subscribers.withLock { subscribers in
       let forgotten = subscribers.contains { $0.lostAt != nil } ? forgetLost(&subscribers, now(), successors: []) : []
       var started: [(Peer, TaskHandle)] = []
@@ -146,7 +146,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
 
   /// Queues a value for one subscriber; has no effect for other processes.
   @inlinable public func push(_ value: Value, to peer: Peer) {
-    let key = key(value)
+    let key = Hashed(key(value))
     let sender = subscribers.withLock { subscribers in
       subscribers.first { $0.is(peer) }.flatMap { enqueue(value, key, for: $0) }
     }
@@ -173,7 +173,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   }
 
   /// - Returns: a sender to start, if the subscriber has none.
-  @inlinable func enqueue(_ value: Value, _ key: Key, for subscriber: Subscriber) -> TaskHandle? {
+  @inlinable func enqueue(_ value: Value, _ key: Hashed<Key>, for subscriber: Subscriber) -> TaskHandle? {
     if let earlier = subscriber.pending.updateValue(value, forKey: key) {
       subscriber.pending[key] = merge(earlier, value)
     } else {
@@ -246,7 +246,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     subscribers.withLock { subscribers in
       guard let subscriber = subscribers.first(where: { $0.is(peer) }) else { return }
       for value in batch.reversed() {
-        let key = key(value)
+        let key = Hashed(key(value))
         if let later = subscriber.pending.updateValue(value, forKey: key) {
           subscriber.pending[key] = merge(value, later)
         } else {
