@@ -36,18 +36,18 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
 
   /// A handful of subscribers, lost ones included, so that a linear search is enough.
   @usableFromInline let subscribers = Mutex<[Subscriber]>([])
-  private let send: Send
+  @usableFromInline let send: Send
   @usableFromInline let key: @Sendable (Value) -> Key
   @usableFromInline let merge: @Sendable (Value, Value) -> Value
   @usableFromInline let limit: Int
   @usableFromInline let dropped = Atomic<Int>(0)
-  private let batchCount: Int
-  private let spacing: Duration
+  @usableFromInline let batchCount: Int
+  @usableFromInline let spacing: Duration
   private let absence: Duration
   @usableFromInline let now: @Sendable () -> ContinuousClock.Instant
-  private let firstPause: Duration
-  private let longestPause: Duration
-  private let sleep: @Sendable (Duration) async throws -> Void
+  @usableFromInline let firstPause: Duration
+  @usableFromInline let longestPause: Duration
+  @usableFromInline let sleep: @Sendable (Duration) async throws -> Void
 
   /// The number of keys that may wait for a lost subscriber; the oldest are dropped beyond it.
   @usableFromInline static var absentLimit: Int { 100_000 }
@@ -199,12 +199,12 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
   }
 
-  @usableFromInline func start(_ peer: Peer, _ sender: TaskHandle) {
+  @inlinable func start(_ peer: Peer, _ sender: TaskHandle) {
     sender.set(Task { [self] in await run(peer, sender) })
   }
 
   /// Sends batches until nothing waits, or until the subscriber is lost or removed.
-  private func run(_ subscriber: Peer, _ sender: TaskHandle) async {
+  @inlinable func run(_ subscriber: Peer, _ sender: TaskHandle) async {
     var pause = firstPause
     while let (peer, batch) = nextBatch(for: subscriber, by: sender) {
       var rest = spacing
@@ -226,7 +226,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
   }
 
-  private func nextBatch(for peer: Peer, by sender: TaskHandle) -> (Peer, [Value])? {
+  @inlinable func nextBatch(for peer: Peer, by sender: TaskHandle) -> (Peer, [Value])? {
     subscribers.withLock { subscribers in
       guard let subscriber = subscribers.first(where: { $0.is(peer) }), subscriber.sender === sender else { return nil }
       guard subscriber.lostAt == nil else {
@@ -242,7 +242,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
   }
 
-  private func putBack(_ batch: [Value], for peer: Peer) {
+  @inlinable func putBack(_ batch: [Value], for peer: Peer) {
     subscribers.withLock { subscribers in
       guard let subscriber = subscribers.first(where: { $0.is(peer) }) else { return }
       for value in batch.reversed() {
