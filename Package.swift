@@ -319,7 +319,7 @@ let chaos: [Target] = [
     path: "Tests/Chaos",
     swiftSettings: settings),
   .testTarget(
-    name: "ChaosTests", dependencies: ["aquifer-chaos", "Installations"], path: "Tests/ChaosChecker",
+    name: "ChaosTests", dependencies: ["aquifer-chaos", "Installations", "PowerLoss"], path: "Tests/ChaosChecker",
     swiftSettings: settings),
 ]
 

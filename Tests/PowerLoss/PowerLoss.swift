@@ -178,39 +178,53 @@ package struct PowerLoss: Sendable {
     }
   }
 
+  static let mark: UInt64 = 0x9b1f_63c2_e5a8_d741
+  static let headerByteCount = 56
+
   /// Reads notes as `struct note` lays them out.
+  ///
+  /// A process that is killed may leave a part of its last note, and others go on behind it. Its write was not made yet
+  /// then, and nobody was told of its sync, so the part counts for nothing.
   static func parse(_ bytes: [UInt8]) -> [Note] {
     var notes: [Note] = []
     bytes.withUnsafeBytes { bytes in
       var place = 0
-      while place + 40 <= bytes.count {
-        func number<T: FixedWidthInteger>(_ offset: Int, _ type: T.Type) -> T {
-          bytes.loadUnaligned(fromByteOffset: place + offset, as: type)
+      while place + headerByteCount < bytes.count {
+        if let (note, end) = note(at: place, in: bytes) {
+          notes.append(note)
+          place = end
+        } else {
+          place += 1
         }
-        let (firstCount, secondCount) = (Int(number(4, UInt32.self)), Int(number(8, UInt32.self)))
-        let (inode, offset, size) = (number(16, UInt64.self), number(24, Int64.self), number(32, Int64.self))
-        let end = place + 40 + firstCount + secondCount
-        // The process was killed while it wrote the last note.
-        if end > bytes.count { return }
-        let first = Array(bytes[place + 40..<place + 40 + firstCount])
-        let second = Array(bytes[place + 40 + firstCount..<end])
-        switch number(0, UInt32.self) {
-        case 1: notes.append(.written(inode: inode, offset: offset, size: size, old: first))
-        case 2: notes.append(.truncated(inode: inode, offset: offset, size: size, old: first))
-        case 3: notes.append(.synced(inode: inode))
-        case 4: notes.append(.made(path: String(decoding: first, as: UTF8.self)))
-        case 5:
-          notes.append(
-            .named(
-              from: String(decoding: first, as: UTF8.self), to: String(decoding: second, as: UTF8.self),
-              replaced: number(12, UInt32.self) != 0))
-        case 6: notes.append(.folderSynced(path: String(decoding: first, as: UTF8.self)))
-        default: notes.append(.removed(inode: inode))
-        }
-        place = end
       }
     }
     return notes
+  }
+
+  /// - Returns: nil where no whole note begins.
+  private static func note(at place: Int, in bytes: UnsafeRawBufferPointer) -> (note: Note, end: Int)? {
+    func number<T: FixedWidthInteger>(_ offset: Int, _ type: T.Type) -> T {
+      bytes.loadUnaligned(fromByteOffset: place + offset, as: type)
+    }
+    guard number(0, UInt64.self) == mark else { return nil }
+    let (firstCount, secondCount) = (Int(number(20, UInt32.self)), Int(number(24, UInt32.self)))
+    let (inode, offset, size) = (number(32, UInt64.self), number(40, Int64.self), number(48, Int64.self))
+    let start = place + headerByteCount
+    let (middle, end) = (start + firstCount, start + firstCount + secondCount)
+    guard end + 8 <= bytes.count, number(end - place, UInt64.self) == number(8, UInt64.self) else { return nil }
+    let first = Array(bytes[start..<middle])
+    func path(_ bytes: some Collection<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
+    let note: Note =
+      switch number(16, UInt32.self) {
+      case 1: .written(inode: inode, offset: offset, size: size, old: first)
+      case 2: .truncated(inode: inode, offset: offset, size: size, old: first)
+      case 3: .synced(inode: inode)
+      case 4: .made(path: path(first))
+      case 5: .named(from: path(first), to: path(bytes[middle..<end]), replaced: number(28, UInt32.self) != 0)
+      case 6: .folderSynced(path: path(first))
+      default: .removed(inode: inode)
+      }
+    return (note, end + 8)
   }
 }
 

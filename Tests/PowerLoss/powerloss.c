@@ -25,8 +25,12 @@
 
 enum kind { WRITTEN = 1, TRUNCATED, SYNCED, MADE, NAMED, FOLDER_SYNCED, REMOVED };
 
-/* Followed by bytes: the replaced ones, or one or two paths. */
+/* Where a note begins. A process that is killed may write a part of its last note, before those of other processes. */
+#define MARK UINT64_C(0x9b1f63c2e5a8d741)
+
+/* Followed by bytes, the replaced ones, or one or two paths, and by its number again. */
 struct note {
+  uint64_t mark, number;
   uint32_t kind, byteCount, secondCount, replaced;
   uint64_t inode;
   int64_t offset, size;
@@ -86,8 +90,13 @@ static void beforeStep(void) { countDown(&steps); }
 static uint64_t inodeOf(int fd) { return fd >= 0 && fd < FILES ? inodes[fd] : 0; }
 
 static void put(struct note note, const void *first, const void *second) {
-  struct iovec parts[] = {{&note, sizeof note}, {(void *)first, note.byteCount}, {(void *)second, note.secondCount}};
-  if (writev(notes, parts, 3) < (ssize_t)sizeof note) abort();
+  static atomic_uint count;
+  note.mark = MARK;
+  note.number = (uint64_t)getpid() << 32 | atomic_fetch_add(&count, 1);
+  struct iovec parts[] = {
+    {&note, sizeof note}, {(void *)first, note.byteCount}, {(void *)second, note.secondCount}, {&note.number, sizeof note.number}
+  };
+  if (writev(notes, parts, 4) < (ssize_t)sizeof note) abort();
 }
 
 static void notePath(enum kind kind, const char *path) { put((struct note){.kind = kind, .byteCount = strlen(path)}, path, 0); }
