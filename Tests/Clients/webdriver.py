@@ -12,6 +12,11 @@ import time
 import requests
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+# The errors about an element of a page that changes, moves or goes at that moment.
+PASSING = (
+    "stale element reference", "belong to the document", "element click intercepted", "element not interactable", "execution context",
+    "context with specified id", "aborted by navigation",
+)
 
 
 class BrowserError(Exception):
@@ -32,7 +37,7 @@ class Browser:
         session = self.send("POST", "/session", {"capabilities": {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}})
         self.base = f"{address}/session/{session['sessionId']}"
         self.version = session["capabilities"]["browserVersion"]
-        self.send("POST", "/timeouts", {"script": 60_000, "pageLoad": 30_000, "implicit": 5_000})
+        self.send("POST", "/timeouts", {"script": 60_000, "pageLoad": 60_000, "implicit": 30_000})
 
     def send(self, method, path, body=None):
         answer = self.http.request(method, self.base + path, data=json.dumps(body or {}) if method == "POST" else None, timeout=90)
@@ -62,8 +67,9 @@ class Browser:
             try:
                 return self.send(method, f"/element/{element}/{action}", body)
             except BrowserError as error:
-                if not str(error).startswith("stale element reference") and "belong to the document" not in str(error):
+                if not any(words in str(error) for words in PASSING):
                     raise
+            time.sleep(0.05)
         raise BrowserError(f"{css} goes again and again")
 
     def click(self, css):
@@ -74,6 +80,13 @@ class Browser:
 
     def text(self, css):
         return self.at(css, "GET", "text")
+
+    def tell(self):
+        """Prints what each window shows, for a test that fails."""
+        with contextlib.suppress(BrowserError, requests.RequestException):
+            for window in self.windows:
+                self.window = window
+                print(f"  a window shows {self.url}: {self.text('body')[:400]!r}", flush=True)
 
     @property
     def windows(self):
@@ -110,7 +123,7 @@ class Browser:
         return base64.b64decode(self.send("POST", "/goog/cdp/execute", command)["data"])
 
 
-def until(condition, what, seconds=20):
+def until(condition, what, seconds=60):
     end = time.monotonic() + seconds
     while True:
         value = condition()
@@ -141,6 +154,9 @@ def browser(name=None, address=None):
         opened = Browser(driver_address, profile, hosts)
         try:
             yield opened
+        except BaseException:
+            opened.tell()
+            raise
         finally:
             opened.send("DELETE", "")
     finally:

@@ -52,7 +52,7 @@ class Visitor:
             "return document.body.innerText + '\\n' + fields.join('\\n')"
         )
 
-    def sees(self, *words, seconds=20):
+    def sees(self, *words, seconds=60):
         """Waits until the page shows all of these words."""
         seen = ""
 

@@ -126,6 +126,6 @@ struct ClientTests {
       ["-B", scripts.appending(path: script).path], executable: interpreter,
       environment: environment.merging(more) { $1 })
     print(ended.output, terminator: "")
-    #expect(ended.code == 0, "\(script) failed:\n\(ended.output)\(ended.problem)")
+    #expect(ended.code == 0, "\(script) failed:\n\(ended.problem)\(ended.output)")
   }
 }
