@@ -179,6 +179,7 @@ let testTargets: [Target] = [
   support("BucketServer", []),
   support("DistantAssets", ["Assets", "Records", "Crypto"]),
   support("InMemoryServiceBus", ["ServiceBus", "Queues"]),
+  support("FixedClocks", ["ServiceKit"]),
   // The sanitizer that tests run with, if any.
   .target(
     name: "Sanitizers", path: "Tests/Sanitizers", exclude: ["run", "runtime.c", "check.swift", "suppressions"],
@@ -262,24 +263,21 @@ let testTargets: [Target] = [
   tests(
     "Authentication",
     [
-      "InMemoryServiceBus", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices",
-      "Records", "Crypto",
+      "InMemoryServiceBus", "FixedClocks", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer",
+      "WebServices", "Records", "Crypto",
     ]),
   tests(
     "Gateway",
     [
-      "ForgedProvider", "HTTPClient", "InMemoryServiceBus", "Gateway", "Authentication", "SigningKeys", "ServiceKit",
-      "ServiceBus", "HTTPServer",
-      "WebServices", "Assets", "Queues", "JSON", "Records", "Crypto",
-      "CDeflate",
+      "ForgedProvider", "HTTPClient", "InMemoryServiceBus", "FixedClocks", "Gateway", "Authentication", "SigningKeys",
+      "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "Queues", "JSON", "Records",
+      "Crypto", "CDeflate",
     ]),
   tests(
     "SyncWorker",
     [
-      "InMemoryRecordStore", "InMemoryServiceBus", "DistantAssets", "PrivateCluster", "Sanitizers", "WorkerHost",
-      "SharedStores",
-      "ZoneActions",
-      "ObjectPlane", "RecordPlane", "ZoneCommit", "ServiceKit",
+      "InMemoryRecordStore", "InMemoryServiceBus", "FixedClocks", "DistantAssets", "PrivateCluster", "Sanitizers",
+      "WorkerHost", "SharedStores", "ZoneActions", "ObjectPlane", "RecordPlane", "ZoneCommit", "ServiceKit",
       "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History",
       "ObjectModel", "Sharing", "Indexing",
       "Records", "JSON", "SQLite", "PostgreSQL", "Crypto",
@@ -296,8 +294,8 @@ let testTargets: [Target] = [
   tests(
     "Notifier",
     [
-      "InMemoryServiceBus", "Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON",
-      "Records", "Crypto",
+      "InMemoryServiceBus", "FixedClocks", "Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient",
+      "WebServices", "JSON", "Records", "Crypto",
     ]),
   tests("Style", []),
   tests(

@@ -1,3 +1,4 @@
+import FixedClocks
 import InMemoryServiceBus
 import Records
 import ServiceBus
@@ -6,14 +7,6 @@ import Synchronization
 import Testing
 
 @testable import Authentication
-
-/// A clock that stands still until it is set.
-private final class Hands: Sendable {
-  let start = ContinuousClock.now
-  private let passed = Mutex<Duration>(.zero)
-  func advance(by span: Duration) { passed.withLock { $0 += span } }
-  var timing: Timing { Timing(now: { self.start + self.passed.withLock { $0 } }, sleep: { self.advance(by: $0) }) }
-}
 
 /// An authenticator with a share service whose answers the test sets.
 private final class Desk: Sendable {
@@ -26,7 +19,7 @@ private final class Desk: Sendable {
     var isRevoked = false
   }
 
-  let hands = Hands()
+  let time = FixedTime()
   let network = InMemoryNetwork()
   let state = Mutex(State())
   let authenticator: Authenticator
@@ -35,7 +28,7 @@ private final class Desk: Sendable {
   static let question = Authenticator.Question(container: nil, environment: nil, apiToken: nil, userToken: "t")
 
   init() async {
-    authenticator = Authenticator(timing: hands.timing)
+    authenticator = Authenticator(timing: time.skippingPauses)
     let relay = Mutex<Desk?>(nil)
     let box = Box(relay)
     var handlers = BusHandlers()
@@ -63,7 +56,7 @@ private final class Desk: Sendable {
     let bus = InMemoryBus(name: "gateway", role: .gateway, network: network, handlers: BusHandlers(), isReady: true)
     bus.connect(to: shareBus.endpoint)
     _ = await bus.waitForPeers { !$0.isEmpty }
-    share = ShareCalls(bus: bus, timing: hands.timing, limit: .seconds(1))
+    share = ShareCalls(bus: bus, timing: time.skippingPauses, limit: .seconds(1))
     buses = [shareBus, bus]
     box.set(self)
   }
@@ -103,16 +96,16 @@ private final class Desk: Sendable {
   {
     let desk = await Desk()
     #expect(try await desk.ask().userRecordName == "_a")
-    desk.hands.advance(by: .seconds(59))
+    desk.time.advance(by: .seconds(59))
     #expect(try await desk.ask().userRecordName == "_a")
     #expect(desk.questions == 1)
-    desk.hands.advance(by: .seconds(2))
+    desk.time.advance(by: .seconds(2))
     #expect(try await desk.ask().userRecordName == "_a")
     #expect(desk.questions == 2)
     desk.network.kill("share")
-    desk.hands.advance(by: .seconds(61))
+    desk.time.advance(by: .seconds(61))
     #expect(try await desk.ask().userRecordName == "_a")
-    desk.hands.advance(by: Authenticator.staleLimit)
+    desk.time.advance(by: Authenticator.staleLimit)
     await #expect(throws: RecordError.self) { try await desk.ask() }
   }
 
@@ -121,9 +114,9 @@ private final class Desk: Sendable {
     desk.answerSession(lifetime: 60, rotation: 300, validity: 100)
     _ = try await desk.ask()
     desk.network.kill("share")
-    desk.hands.advance(by: .seconds(99))
+    desk.time.advance(by: .seconds(99))
     #expect(try await desk.ask().userRecordName == "_a")
-    desk.hands.advance(by: .seconds(2))
+    desk.time.advance(by: .seconds(2))
     let error = await #expect(throws: RecordError.self) { try await desk.ask() }
     #expect(error?.code == .tryAgainLater)
   }
@@ -143,7 +136,7 @@ private final class Desk: Sendable {
     desk.answerSession(lifetime: 60, rotation: 30, validity: 300)
     #expect(try await desk.successor() == nil)
     #expect(desk.rotations == 0)
-    desk.hands.advance(by: .seconds(31))
+    desk.time.advance(by: .seconds(31))
     for _ in 0..<3 { #expect(try await desk.successor() == "next") }
     #expect(desk.rotations == 1)
   }

@@ -1,3 +1,4 @@
+import FixedClocks
 import HTTPServer
 import InMemoryServiceBus
 import JSON
@@ -104,7 +105,7 @@ struct GatewayTests {
   }
 
   @Test func `without a worker in time the client is told when to come again`() async throws {
-    let world = try await GatewayWorld(timing: .skippingPauses())
+    let world = try await GatewayWorld(timing: FixedTime().skippingPauses)
     try await world.map(version: 2, holders: [])
     let response = await world.alice(.post, "\(GatewayWorld.records)/records/modify")
     #expect(response.status == 503)
@@ -120,7 +121,7 @@ struct GatewayTests {
     ] as [(String, String, String?)])
   func `a long request has the time for it`(path: String, body: String, wait: String?) async throws {
     let refusals = Mutex(0)
-    let world = try await GatewayWorld(limit: .seconds(10), timing: .skippingPauses()) { _, _, _ in
+    let world = try await GatewayWorld(limit: .seconds(10), timing: FixedTime().skippingPauses) { _, _, _ in
       // Pauses are 100 ms long at most: the worker is ready between the two limits of time.
       let count = refusals.withLock { count in
         count += 1

@@ -1,4 +1,5 @@
 import Assets
+import FixedClocks
 import HTTPServer
 import InMemoryServiceBus
 import JSON
@@ -371,10 +372,6 @@ final class Relay: Sendable {
     guard let world = held.withLock({ $0 }) else { preconditionFailure("a call came before the world was made") }
     return world
   }
-}
-
-private struct FixedClock: WallClock {
-  var now: Int64 { 1_700_000_000_000 }
 }
 
 /// Different bytes with every call, but the same in every run.

@@ -1,5 +1,6 @@
 import Authentication
 import Crypto
+import FixedClocks
 import HTTPServer
 import JSON
 import Records
@@ -120,15 +121,6 @@ private struct Server {
 }
 
 @Suite struct RateLimitTests {
-  private final class Hands: Sendable {
-    let start = ContinuousClock.now
-    private let passed = Mutex<Duration>(.zero)
-    func advance(by span: Duration) { passed.withLock { $0 += span } }
-    var timing: Timing {
-      Timing(now: { self.start + self.passed.withLock { $0 } }, sleep: { try await Task.sleep(for: $0) })
-    }
-  }
-
   @Test func `a bucket gives its burst at once and then its rate`() {
     let start = ContinuousClock.now
     let rate = TokenBucket.Rate(perSecond: 10, burst: 5)
@@ -144,8 +136,8 @@ private struct Server {
   }
 
   @Test func `one key's requests take nothing from another's`() {
-    let hands = Hands()
-    let limiter = RateLimiter(rate: .init(perSecond: 1, burst: 2), timing: hands.timing)
+    let time = FixedTime()
+    let limiter = RateLimiter(rate: .init(perSecond: 1, burst: 2), timing: time.standing)
     let keys: [RateLimiter.Key] = [
       .address("a"), .address("b"), .serverKey("a"), .tokens(api: "a", user: nil), .tokens(api: "a", user: "u"),
     ]
@@ -155,18 +147,18 @@ private struct Server {
       #expect(limiter.take(key) == 2)
     }
     #expect(limiter.count == keys.count)
-    #expect(RateLimiter(rate: nil, timing: hands.timing).take(keys[0]) == nil)
+    #expect(RateLimiter(rate: nil, timing: time.standing).take(keys[0]) == nil)
   }
 
   @Test func `the table of buckets is bounded`() {
-    let limiter = RateLimiter(rate: .init(perSecond: 1, burst: 1), timing: Hands().timing)
+    let limiter = RateLimiter(rate: .init(perSecond: 1, burst: 1), timing: FixedTime().standing)
     for number in 0..<(RateLimiter.bucketLimit + 10) { _ = limiter.take(.address("\(number)")) }
     #expect(limiter.count <= RateLimiter.bucketLimit)
   }
 
   @Test func `too many requests of one credential are throttled, others' are not`() async throws {
-    let hands = Hands()
-    let world = try await GatewayWorld(rate: .init(perSecond: 1, burst: 3), timing: hands.timing)
+    let time = FixedTime()
+    let world = try await GatewayWorld(rate: .init(perSecond: 1, burst: 3), timing: time.standing)
     let path = "\(GatewayWorld.records)/zones/list"
     for _ in 0..<3 { #expect(await world.alice(.get, path).status == 200) }
     let refused = await world.respond(
@@ -179,7 +171,7 @@ private struct Server {
     #expect(
       await world.respond(.get, path, query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "bob")]).status
         == 200)
-    hands.advance(by: .seconds(1))
+    time.advance(by: .seconds(1))
     #expect(await world.alice(.get, path).status == 200)
     #expect(
       await String(decoding: world.metrics.text(), as: UTF8.self).contains(
@@ -187,7 +179,7 @@ private struct Server {
   }
 
   @Test func `guesses are counted for their address, and known credentials are not held up by them`() async throws {
-    let world = try await GatewayWorld(rate: .init(perSecond: 1, burst: 5), timing: Hands().timing)
+    let world = try await GatewayWorld(rate: .init(perSecond: 1, burst: 5), timing: FixedTime().standing)
     let path = "\(GatewayWorld.records)/zones/list"
     #expect(await world.alice(.get, path).status == 200)
     for number in 0..<10 {

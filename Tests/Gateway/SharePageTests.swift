@@ -1,5 +1,6 @@
 // The page of a share for each kind of visitor. Visitors without access must all see the same page.
 
+import FixedClocks
 import HTTPServer
 import Records
 import ServiceBus
@@ -200,7 +201,7 @@ import WebServices
   }
 
   @Test func `a share's refusal is shown in a sentence, and an unreachable share is not called missing`() async throws {
-    let world = try await world(timing: .skippingPauses()) { _ in
+    let world = try await world(timing: FixedTime().skippingPauses) { _ in
       #"{"serverErrorCode":"EXISTS","reason":"The user is invited <already>"}"#
     }
     let refused = await post(world, "name=alice&password=right")

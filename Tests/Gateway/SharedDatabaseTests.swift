@@ -1,5 +1,6 @@
 // Requests to the shared database: their recipients, and the merging of several answers.
 
+import FixedClocks
 import HTTPServer
 import JSON
 import Records
@@ -228,7 +229,7 @@ import WebServices
   }
 
   @Test func `an owner who is away fails his zones only, and all of them the request`() async throws {
-    let world = try await world(timing: .skippingPauses()) { worker, request, body in
+    let world = try await world(timing: FixedTime().skippingPauses) { worker, request, body in
       if request.database.owner == "_ann" { throw BusError(.draining, "about to stop") }
       return try await Self.owner(worker, request, body)
     }
@@ -254,7 +255,7 @@ import WebServices
     `while the share service is away the last known owners are asked, and nobody new waits for ever`()
     async throws
   {
-    let world = try await world(timing: .skippingPauses())
+    let world = try await world(timing: FixedTime().skippingPauses)
     #expect(try await world.alice(.post, "\(Self.path)/zones/list").json["zones"]?.count == 2)
     world.record.withLock { $0.sharedZones = nil }
     for _ in 0..<3 { #expect(try await world.alice(.post, "\(Self.path)/zones/list").json["zones"]?.count == 2) }
@@ -317,7 +318,7 @@ import WebServices
 
   @Test func `an owner who is away keeps his place in the feed`() async throws {
     let isAway = Mutex(true)
-    let world = try await world(timing: .skippingPauses()) { worker, request, body in
+    let world = try await world(timing: FixedTime().skippingPauses) { worker, request, body in
       if request.database.owner == "_ann", isAway.withLock({ $0 }) { throw BusError(.draining, "about to stop") }
       return try await Self.owner(worker, request, body)
     }

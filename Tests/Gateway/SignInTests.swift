@@ -1,5 +1,6 @@
 import Authentication
 import Crypto
+import FixedClocks
 import HTTPServer
 import InMemoryServiceBus
 import JSON
@@ -267,7 +268,7 @@ extension GatewayWorld {
   }
 
   @Test func `without the share service the visitor can try again`() async throws {
-    let world = try await GatewayWorld(timing: .skippingPauses())
+    let world = try await GatewayWorld(timing: FixedTime().skippingPauses)
     #expect(await world.respond(.get, "/signin", query: [("state", try world.state())]).status == 200)
     world.network.kill("share")
     let response = await world.post(try world.state(), "name=alice&password=right")

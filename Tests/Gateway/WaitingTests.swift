@@ -1,4 +1,5 @@
 import Authentication
+import FixedClocks
 import HTTPServer
 import InMemoryServiceBus
 import Records
@@ -176,7 +177,7 @@ struct AuthenticatorTests {
   }
 
   @Test func `known users go on while the share service is away, strangers are told to come again`() async throws {
-    let world = try await GatewayWorld(timing: .skippingPauses())
+    let world = try await GatewayWorld(timing: FixedTime().skippingPauses)
     #expect(await world.alice(.get, path).status == 200)
     world.network.kill("share")
     #expect(await world.alice(.get, path).status == 200)

@@ -1,6 +1,7 @@
 // The vendors' protocols: headers, tokens, signatures, and the meaning of each answer.
 
 import Crypto
+import FixedClocks
 import HTTPClient
 import HTTPServer
 import JSON
@@ -50,15 +51,9 @@ final class ForgedVendor: HTTPHandler {
   }
 }
 
-final class SetClock: WallClock {
-  private let time = Atomic<Int64>(1_700_000_000_000)
-  var now: Int64 { time.load(ordering: .relaxed) }
-  func advance(minutes: Int64) { time.add(minutes * 60_000, ordering: .relaxed) }
-}
-
 @Suite struct PushSenderTests {
   private let vendor = ForgedVendor()
-  private let clock = SetClock()
+  private let clock = FixedClock()
   private let device = String(repeating: "ab", count: 32)
 
   private func ping(_ json: String) throws -> Ping {
@@ -147,9 +142,9 @@ final class SetClock: WallClock {
       return vendor.take().first?.headers["authorization"]
     }
     let first = try await token()
-    clock.advance(minutes: 49)
+    clock.advance(by: 49 * 60_000)
     #expect(try await token() == first)
-    clock.advance(minutes: 2)
+    clock.advance(by: 2 * 60_000)
     let second = try await token()
     #expect(second != first)
     vendor.answer(403, #"{"reason":"ExpiredProviderToken"}"#)
@@ -159,7 +154,7 @@ final class SetClock: WallClock {
     // Apple refuses a provider that makes tokens more often than every 20 minutes.
     _ = vendor.take()
     #expect(try await token() == second)
-    clock.advance(minutes: 21)
+    clock.advance(by: 21 * 60_000)
     _ = try await token()
     #expect(try await token() != second)
   }

@@ -1,5 +1,6 @@
 import Assets
 import DistantAssets
+import FixedClocks
 import Foundation
 import JSON
 import RecordStore

@@ -1,5 +1,6 @@
 // The audit of records: the user, time and device of each change, read from kept states (T-X02).
 
+import FixedClocks
 import JSON
 import RecordStore
 import Records

@@ -1,5 +1,6 @@
 // Duplicates beyond a single commit: those older than their rule, and groups that are too large.
 
+import FixedClocks
 import JSON
 import Mirroring
 import ObjectModel

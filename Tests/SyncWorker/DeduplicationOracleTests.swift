@@ -1,5 +1,6 @@
 // Devices make, link, rename and delete tags at random under a unique constraint, beside an oracle without records.
 
+import FixedClocks
 import JSON
 import Mirroring
 import RecordStore

@@ -1,5 +1,6 @@
 // Duplicates become one: found, followed and removed (D3, D4, D5).
 
+import FixedClocks
 import JSON
 import Mirroring
 import ObjectModel

@@ -1,5 +1,6 @@
 // A world of unique tags with photos, for tests of merging.
 
+import FixedClocks
 import JSON
 import Mirroring
 import ObjectModel

@@ -1,5 +1,6 @@
 // Held-back changes go through by the rules of the transactions that they came with.
 
+import FixedClocks
 import History
 import JSON
 import RecordStore

@@ -1,5 +1,6 @@
 // The purge of history: the low-water mark of export and consumers, and a forced purge, which loses no saved change.
 
+import FixedClocks
 import History
 import JSON
 import ObjectModel

@@ -1,5 +1,6 @@
 // Persistent history: its content, its queries, and the time of its purge.
 
+import FixedClocks
 import History
 import JSON
 import ObjectModel

@@ -1,5 +1,6 @@
 // The server's memory of imports: a client's position, records left out, and updates for a richer model.
 
+import FixedClocks
 import History
 import JSON
 import Mirroring

@@ -1,5 +1,6 @@
 // The keepers of workers forget history that every consumer has read, and past states of records.
 
+import FixedClocks
 import History
 import JSON
 import Mirroring

@@ -1,5 +1,6 @@
 // A scrub finds link records that lead nowhere, and removes them if an operator asks.
 
+import FixedClocks
 import JSON
 import Mirroring
 

@@ -1,5 +1,6 @@
 // Events, status and explanations of a store: a client's view of its own way to the server (V1, V3).
 
+import FixedClocks
 import History
 import InMemoryRecordStore
 import JSON

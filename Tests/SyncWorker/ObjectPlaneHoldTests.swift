@@ -1,6 +1,7 @@
 // Exports quarantine changes and release them: for lack of room, for late relationships, in bulk; and report it.
 
 import Crypto
+import FixedClocks
 import History
 import JSON
 import Mirroring

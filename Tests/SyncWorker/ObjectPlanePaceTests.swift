@@ -1,5 +1,6 @@
 // The pace of exports: the size of a batch, the time of retries, and the saves that are refused at once.
 
+import FixedClocks
 import Foundation
 import History
 import JSON

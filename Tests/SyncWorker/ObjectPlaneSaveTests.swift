@@ -1,5 +1,6 @@
 // Setting up stores, saving transactions, and their export.
 
+import FixedClocks
 import History
 import JSON
 import Mirroring

@@ -3,6 +3,7 @@
 import Assets
 import Crypto
 import DistantAssets
+import FixedClocks
 import Foundation
 import History
 import InMemoryRecordStore

@@ -1,3 +1,4 @@
+import FixedClocks
 import InMemoryRecordStore
 import JSON
 import ObjectModel

@@ -1,3 +1,4 @@
+import FixedClocks
 import JSON
 import ObjectModel
 import RecordStore

@@ -1,6 +1,7 @@
 // A record plane over a store of choice, with everything around it under the tests' control.
 
 import Assets
+import FixedClocks
 import Foundation
 import InMemoryRecordStore
 import JSON
@@ -16,13 +17,6 @@ import Testing
 import WebServices
 @testable import SharedStores
 @testable import ZoneCommit
-
-/// A clock that stands until it is set.
-final class FixedClock: WallClock {
-  private let time = Atomic<Int64>(1_700_000_000_000)
-  var now: Int64 { time.load(ordering: .relaxed) }
-  func advance(by milliseconds: Int64) { time.add(milliseconds, ordering: .relaxed) }
-}
 
 /// Random bytes from a seed.
 final class SeededRandom: RandomSource, RandomNumberGenerator {

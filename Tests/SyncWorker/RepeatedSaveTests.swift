@@ -1,5 +1,6 @@
 // A transaction that is sent again after the purge of its history gets its first answer and does not run again.
 
+import FixedClocks
 import History
 import JSON
 import Mirroring

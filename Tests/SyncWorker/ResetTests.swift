@@ -1,5 +1,6 @@
 // Resets that keep the data, expired tokens, accounts and leases.
 
+import FixedClocks
 import History
 import JSON
 import Mirroring

@@ -1,5 +1,6 @@
 // A scrape's figures of shards come without reading the shards.
 
+import FixedClocks
 import History
 import InMemoryRecordStore
 import RecordStore

@@ -1,5 +1,6 @@
 // Answers of shared stores with many owners, unknown owners, and owners that disagree.
 
+import FixedClocks
 import JSON
 import RecordStore
 import Records

@@ -1,5 +1,6 @@
 // A guest's lost changes, undone or unreachable, are in the journal of the participant's home: all of them, once.
 
+import FixedClocks
 import JSON
 import RecordStore
 import Records

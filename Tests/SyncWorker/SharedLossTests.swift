@@ -1,5 +1,6 @@
 // Saves for an owner who stops sharing: the possible part succeeds, the rest is reported, journaled and restorable.
 
+import FixedClocks
 import JSON
 import ObjectModel
 import RecordStore

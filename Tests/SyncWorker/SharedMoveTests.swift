@@ -1,5 +1,6 @@
 // Moves in the view of participants of both zones, or of only one; and how participants come to zones and lose them.
 
+import FixedClocks
 import History
 import JSON
 import ObjectModel

@@ -1,6 +1,7 @@
 // Owners who refuse, are away, or are too many: calls for the others go on, and no acknowledged save is lost.
 
 import Crypto
+import FixedClocks
 import JSON
 import Records
 @testable import SharedStores

@@ -1,5 +1,6 @@
 // Stores of the shared database: saves that go where their objects are, permissions, and imports from several owners.
 
+import FixedClocks
 import JSON
 import ObjectModel
 import RecordStore

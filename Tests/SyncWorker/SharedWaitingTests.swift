@@ -1,5 +1,6 @@
 // Saves for several owners, one of whom is away: the others' parts go on, and every change arrives once.
 
+import FixedClocks
 import JSON
 import RecordStore
 import Records

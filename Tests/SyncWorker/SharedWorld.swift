@@ -1,6 +1,7 @@
 // Two owners and a participant, each in a shard of their own, with workers that call one another in memory.
 
 import Assets
+import FixedClocks
 import Foundation
 import InMemoryRecordStore
 import JSON

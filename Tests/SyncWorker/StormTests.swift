@@ -1,5 +1,6 @@
 // Storms of refusals by a fault plan: every client retries, nothing is lost, and the number of calls stays bounded.
 
+import FixedClocks
 import JSON
 import RecordStore
 import Records

@@ -1,6 +1,7 @@
 // The services of the worker's modules for tests, with a stand-in for each that a test does not name.
 
 import Assets
+import FixedClocks
 import RecordStore
 import Records
 import ServiceKit

@@ -1,3 +1,4 @@
+import FixedClocks
 import InMemoryServiceBus
 import ObjectModel
 import Records

@@ -1,3 +1,4 @@
+import FixedClocks
 import InMemoryRecordStore
 import InMemoryServiceBus
 import JSON

@@ -1,5 +1,6 @@
 // Writes without an object from a client: the server's own, those about shares, and those of zones as a whole.
 
+import FixedClocks
 import JSON
 import Mirroring
 import ObjectModel

@@ -2,6 +2,7 @@
 
 import Assets
 import Crypto
+import FixedClocks
 import History
 import JSON
 import RecordStore
