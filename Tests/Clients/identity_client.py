@@ -1,6 +1,7 @@
 """Signs in through an independent provider of OpenID Connect in headless Chromium: there, back, again, and refused."""
 
 import contextlib
+import logging
 from urllib.parse import urlencode
 
 import requests
@@ -107,6 +108,8 @@ def telephone(page, width):
 
 
 def main():
+    # The provider's lines for each request would hide a step that fails.
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     settings = {"gateway": WORLD.gateway, "container": WORLD.container, "apiToken": WORLD.api_token, "clientId": "page-1"}
     address = f"{serve()}/?{urlencode(settings)}"
     with run_server_in_thread(user_claims=PEOPLE) as provider, browser(PUBLIC, WORLD.gateway.removeprefix("http://")) as page:

@@ -126,6 +126,8 @@ struct ClientTests {
       ["-B", scripts.appending(path: script).path], executable: interpreter,
       environment: environment.merging(more) { $1 })
     print(ended.output, terminator: "")
-    #expect(ended.code == 0, "\(script) failed:\n\(ended.problem)\(ended.output)")
+    // The step that failed is printed last, and deploy/test shows a screen of each failure.
+    let ends = [ended.problem, ended.output].flatMap { $0.split(separator: "\n").suffix(35) }
+    #expect(ended.code == 0, "\(script) failed:\n\(ends.joined(separator: "\n"))")
   }
 }
