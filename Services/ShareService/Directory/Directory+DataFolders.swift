@@ -66,6 +66,7 @@ extension Directory {
     if news.isEmpty { return }
     try change {
       for opened in news { try set(Self.subject(ofShard: opened.shard), Known(epoch: opened.epoch, nonce: "")) }
+      try noteClusters(of: news)
     }
   }
 
@@ -86,6 +87,7 @@ extension Directory {
     }
     subjects = try subjects.filter { try known($0) != nil }
     try change {
+      try forgetClusters(of: (0..<shardCount).filter { subjects.contains(Self.subject(ofShard: $0)) })
       for subject in subjects {
         try connection.statement(SQL("dataEpoch.forget", "DELETE FROM dataEpoch WHERE subject = ?1")).binding(subject)
           .run()

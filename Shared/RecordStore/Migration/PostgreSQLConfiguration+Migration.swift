@@ -41,6 +41,10 @@ extension PostgreSQLConfiguration: MigrationPlace {
       try session.transaction {
         if let found = try Self.standing(session) {
           if found.move == nil { throw StoreError.io("shard \(shard) has just been made in \(name): stop its workers") }
+          // Another owner's copy: theirs is the shard by now.
+          if moving.yieldsToLater, found.epoch > standing.epoch {
+            throw StoreError.fenced(shard: shard, epoch: found.epoch)
+          }
           try session.queue(Command("drop", "DROP SCHEMA \(schema(ofShard: shard)) CASCADE"))
         }
         var target = self
@@ -48,20 +52,24 @@ extension PostgreSQLConfiguration: MigrationPlace {
         try PostgreSQLUpgrade(configuration: target, shard: shard, shardCount: standing.shardCount, knownEpoch: 0)
           .run(session)
         try session.queue(ArrivalQuery.epoch.command, [.integer(standing.epoch)])
-        for (key, value) in moving.counters + [(.move, standing.move ?? 0)] {
-          try session.queue(ShardQuery.setMeta.command, [.text(key.rawValue), .integer(value)])
-        }
         try fill(.postgreSQL(session))
-        for table in try StoredTable.all() {
-          if table.hasNumberedRows {
-            let last = table.name == "journal" ? moving.lastConflict : 0
-            try session.queue(Command("keys \(table.name)", ArrivalQuery.keys(of: table.name)), [.integer(last)])
-          }
-          try session.queue(Command("analyse \(table.name)", "ANALYZE \(table.name)"))
-        }
-        try session.queue(ArrivalQuery.recordKeys.command)
+        let tables = try StoredTable.all()
+        try Self.settle(moving, tables, session)
+        for table in tables { try session.queue(Command("analyse \(table.name)", "ANALYZE \(table.name)")) }
       }
     }
+  }
+
+  /// Writes what a shard has besides its rows, behind them.
+  static func settle(_ moving: MovingShard, _ tables: [StoredTable], _ session: Session) throws {
+    for (key, value) in moving.counters + [(.move, moving.standing.move ?? 0)] {
+      try session.queue(ShardQuery.setMeta.command, [.text(key.rawValue), .integer(value)])
+    }
+    for table in tables where table.hasNumberedRows {
+      let last = table.name == "journal" ? moving.lastConflict : 0
+      try session.queue(Command("keys \(table.name)", ArrivalQuery.keys(of: table.name)), [.integer(last)])
+    }
+    try session.queue(ArrivalQuery.recordKeys.command)
   }
 
   func read<Value>(shard: Int, _ body: (StoreConnection) throws -> Value) throws -> Value {
@@ -102,17 +110,20 @@ extension PostgreSQLConfiguration: MigrationPlace {
   // MARK: Pieces
 
   private static let sessionName = "aquifer migrate"
-  /// For statements about all rows of a shard, and for the wait while the other place reads or writes.
-  private static let longTime = Duration.seconds(7200)
+  /// For the wait while the other place reads or writes. The session of a process that hangs must end.
+  private static let idleLimit = Duration.seconds(120)
+  /// For statements about all rows of a shard.
+  static let longTime = Duration.seconds(7200)
 
-  @discardableResult private func withSession<Value>(ofShard shard: Int, _ body: (Session) throws -> Value) throws
-    -> Value
-  {
+  /// - Parameter time: how long a statement may take.
+  @discardableResult func withSession<Value>(
+    ofShard shard: Int, within time: Duration = Self.longTime, _ body: (Session) throws -> Value
+  ) throws -> Value {
     var limits = session(ofShard: shard)
     limits.name = Self.sessionName
-    limits.idleTransactionLimit = Self.longTime
-    limits.commandLimit = Self.longTime
-    limits.answerLimit = Self.longTime + .seconds(10)
+    limits.idleTransactionLimit = min(time, Self.idleLimit)
+    limits.commandLimit = time
+    limits.answerLimit = time + .seconds(10)
     do {
       let session = try PostgreSQLTenure.connect(self, shard, limits)
       defer { session.close() }
@@ -128,7 +139,7 @@ extension PostgreSQLConfiguration: MigrationPlace {
     }
   }
 
-  private static func standing(_ session: Session) throws -> ShardStanding? {
+  static func standing(_ session: Session) throws -> ShardStanding? {
     guard try session.rows(TenureQuery.tables.command).first?.boolean(0) == true,
       let row = try session.rows(TenureQuery.find.command).first
     else { return nil }

@@ -44,6 +44,8 @@ struct MovingShard: Sendable {
   let counters: [(key: MetaKey, value: Int64)]
   /// The last key of a conflict. Keys are never used again.
   let lastConflict: Int64
+  /// Whether the copy of a later owner stays, and refuses this one.
+  var yieldsToLater = false
 }
 
 extension MovingShard {

@@ -1,0 +1,54 @@
+// A cluster as one of several: looks for a shard, follows its changes, and removes what a move has left.
+
+import PostgreSQL
+
+extension PostgreSQLConfiguration {
+  /// The state of a shard, whether a worker holds it or not; nil when it never was here.
+  func look(atShard shard: Int) throws -> ShardStanding? {
+    try withSession(ofShard: shard, within: .seconds(10)) { session in
+      do {
+        return try Self.standing(session)
+      } catch let error as PostgreSQLError where error.state == Self.undefinedTable {
+        // A copy was removed meanwhile.
+        return nil
+      }
+    }
+  }
+
+  private static let undefinedTable = "42P01"
+
+  /// Changes the copy of a shard that arrives, in one transaction.
+  /// - Parameter time: how long the source may wait for it.
+  /// - Throws: `StoreError.fenced` when another owner's copy is here.
+  func follow(_ moving: MovingShard, within time: Duration, _ body: (Session) throws -> Void) throws {
+    try withSession(ofShard: moving.shard, within: time) { session in
+      try session.transaction {
+        let found = try Self.standing(session)
+        guard let found, found.move == moving.standing.move else {
+          throw StoreError.fenced(shard: moving.shard, epoch: found?.epoch ?? 0)
+        }
+        try body(session)
+      }
+    }
+  }
+
+  /// Removes a copy that a move has left, or that never arrived.
+  /// - Parameters:
+  ///   - epoch: the present owner's. A copy that a later owner makes stays.
+  ///   - move: nil: the copy of any move.
+  /// - Returns: whether there was one.
+  /// - Throws: `StoreError`, such as `io` while a long read has its tables.
+  @discardableResult func removeCopy(ofShard shard: Int, knownTo epoch: Int64, move: Int64? = nil) throws -> Bool {
+    try withSession(ofShard: shard, within: .seconds(60)) { session in
+      try session.transaction {
+        guard let found = try Self.standing(session), let number = found.move else { return false }
+        // The owner's own copy has an epoch above: only by its number.
+        guard move == number || move == nil && found.epoch <= epoch + 1 else { return false }
+        try session.queue(Command("copy.patience", "SET LOCAL lock_timeout = '2s'"))
+        try session.queue(Command("copy.drop", "DROP SCHEMA \(schema(ofShard: shard)) CASCADE"))
+        try MoveLog.end(self, shard: shard, session)
+        return true
+      }
+    }
+  }
+}
