@@ -45,9 +45,8 @@ struct ClusterTests {
     }
   }
 
-  @Test(arguments: [1, 2] as [UInt64])
-  func `a store whose shard moves while it is written stays the same as one that stays`(_ seed: UInt64) async throws {
-    var generator = SeededGenerator(seed: seed)
+  @Test func `a store whose shard moves while it is written stays the same as one that stays`() async throws {
+    var generator = SeededGenerator(seed: 1)
     let clusters = try Clusters()
     let (incarnations, oracleIncarnations) = (Counter(1000), Counter(1000))
     let oracle = try await InMemoryRecordStore(
@@ -72,7 +71,7 @@ struct ClusterTests {
           shard = try await store.open(shard: 0, knownEpoch: shard.epoch)
           outcome = await Result { try await shard.write { try script.run(in: $0) } }
         }
-        try #require("\(outcome)" == expected, "seed \(seed), step \(step), \(script.steps)")
+        try #require("\(outcome)" == expected, "step \(step), \(script.steps)")
       }
       store.follow(Clusters.told(target))
     }
@@ -83,12 +82,13 @@ struct ClusterTests {
     await oracle.close()
   }
 
-  @Test(arguments: 1...5, [false, true])
+  @Test(arguments: zip(1...5, [false, true, false, true, false]))
   func `the owner of a shard that moves dies, or only seems to, and its successor moves the shard`(
     at step: Int, goesOn: Bool
   ) async throws {
     let clusters = try Clusters()
-    let successor = try ClusteredRecordStore(clusters.all, shardCount: 2)
+    let successor = try ClusteredRecordStore(
+      clusters.all, shardCount: 2, pause: .milliseconds(20), willTake: { _, _ in })
     successor.follow(Clusters.told())
     let (taken, took) = AsyncStream.makeStream(of: (any ShardStore).self)
     let store = try ClusteredRecordStore(

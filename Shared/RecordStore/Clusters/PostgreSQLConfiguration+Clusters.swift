@@ -1,13 +1,14 @@
 // A cluster as one of several: looks for a shard, follows its changes, and removes what a move has left.
 
+import Assets
 import PostgreSQL
 
 extension PostgreSQLConfiguration {
-  /// The state of a shard, whether a worker holds it or not; nil when it never was here.
+  /// The state of a shard, whether a worker holds it or not; nil when it never was here, or is another installation's.
   func look(atShard shard: Int) throws -> ShardStanding? {
     try withSession(ofShard: shard, within: .seconds(10)) { session in
       do {
-        return try Self.standing(session)
+        return try Self.standing(session).flatMap { isOwn($0) ? $0 : nil }
       } catch let error as PostgreSQLError where error.state == Self.undefinedTable {
         // A copy was removed meanwhile.
         return nil
@@ -17,15 +18,21 @@ extension PostgreSQLConfiguration {
 
   private static let undefinedTable = "42P01"
 
+  private func isOwn(_ standing: ShardStanding) -> Bool { Self.isSame(installation?.text, standing.installation) }
+
+  /// An owner that is unknown counts as the same.
+  static func isSame(_ installation: String?, _ other: String?) -> Bool {
+    installation == nil || other == nil || installation == other
+  }
+
   /// Changes the copy of a shard that arrives, in one transaction.
   /// - Parameter time: how long the source may wait for it.
-  /// - Throws: `StoreError.fenced` when another owner's copy is here.
+  /// - Throws: `StoreError.io` when the copy is not of this move.
   func follow(_ moving: MovingShard, within time: Duration, _ body: (Session) throws -> Void) throws {
-    try withSession(ofShard: moving.shard, within: time) { session in
+    try withSession(ofShard: moving.shard, within: time, idle: Self.movingIdleLimit) { session in
       try session.transaction {
-        let found = try Self.standing(session)
-        guard let found, found.move == moving.standing.move else {
-          throw StoreError.fenced(shard: moving.shard, epoch: found?.epoch ?? 0)
+        guard try Self.standing(session)?.move == moving.standing.move else {
+          throw StoreError.io("shard \(moving.shard): \(name) has another copy than that of this move")
         }
         try body(session)
       }
@@ -41,7 +48,7 @@ extension PostgreSQLConfiguration {
   @discardableResult func removeCopy(ofShard shard: Int, knownTo epoch: Int64, move: Int64? = nil) throws -> Bool {
     try withSession(ofShard: shard, within: .seconds(60)) { session in
       try session.transaction {
-        guard let found = try Self.standing(session), let number = found.move else { return false }
+        guard let found = try Self.standing(session), let number = found.move, isOwn(found) else { return false }
         // The owner's own copy has an epoch above: only by its number.
         guard move == number || move == nil && found.epoch <= epoch + 1 else { return false }
         try session.queue(Command("copy.patience", "SET LOCAL lock_timeout = '2s'"))

@@ -29,8 +29,10 @@ struct ShardMove: Sendable {
   private static let fewRows: Int64 = 300
   /// The rounds after which the writer brings the rest however much it is.
   private static let roundLimit = 30
-  /// The longest time that a statement of step 4 may take.
+  /// The longest time that a statement of step 4 may take at the target.
   private static let pauseLimit = Duration.seconds(10)
+  /// The longest time that the source's writer waits for the target without a statement of its own.
+  static let idleLimit = Duration.seconds(60)
 
   private var shard: Int { store.shard }
 
@@ -45,9 +47,11 @@ struct ShardMove: Sendable {
       shardCount: shardCount, epoch: store.epoch + 2, installation: source.installation?.text,
       move: Int64(SecureRandom.uint64() >> 1))
     try await willTake(1)
+    // A cluster that is away costs the source no log.
+    _ = try await onThread { try self.target.look(atShard: self.shard) }
     let moving = try await inWriter { session, transaction in
       try log.begin(session, notes: true)
-      var moving = try MovingShard(from: transaction.session, standing: standing)
+      var moving = try MovingShard(from: transaction.session, standing: standing, idle: Self.idleLimit)
       moving.yieldsToLater = true
       return moving
     }
@@ -80,15 +84,20 @@ struct ShardMove: Sendable {
   // MARK: Steps
 
   private func rowCopy(_ log: MoveLog) -> RowCopy {
-    RowCopy(shard: shard, tables: log.tables) { [report, isOver, core = store.core] count in
-      if isOver() || core.queue.isClosed { throw CancellationError() }
+    RowCopy(shard: shard, tables: log.tables) { count in
+      try goOn()
       report(count)
     }
   }
 
+  private func goOn() throws {
+    if isOver() || store.core.queue.isClosed { throw CancellationError() }
+  }
+
   private func copyState(_ moving: MovingShard, _ log: MoveLog) throws -> (Int, [Int64]) {
     let copy = rowCopy(log)
-    let (written, position) = try source.withSession(ofShard: shard) { reading in
+    let idle = PostgreSQLConfiguration.movingIdleLimit
+    let (written, position) = try source.withSession(ofShard: shard, idle: idle) { reading in
       try reading.begin(.snapshot)
       let position = try log.position(reading)
       var written: [TableTally] = []
@@ -106,7 +115,7 @@ struct ShardMove: Sendable {
   private func carryChanges(_ moving: MovingShard, _ log: MoveLog, after: [Int64]) throws -> (
     Int, [Int64]
   ) {
-    try source.withSession(ofShard: shard) { reading in
+    try source.withSession(ofShard: shard, idle: PostgreSQLConfiguration.movingIdleLimit) { reading in
       try reading.begin(.snapshot)
       let part = MoveLog.Part(after: after, last: try log.position(reading))
       var count = 0
@@ -121,13 +130,15 @@ struct ShardMove: Sendable {
     _ session: Session, _ transaction: SQLiteTransaction, _ standing: ShardStanding, _ log: MoveLog,
     after: [Int64]
   ) throws -> Int {
-    let moving = try MovingShard(from: transaction.session, standing: standing)
+    let moving = try MovingShard(from: transaction.session, standing: standing, idle: Self.idleLimit)
     let part = MoveLog.Part(after: after, last: try log.position(session))
+    try goOn()
     var count = 0
     try target.follow(moving, within: Self.pauseLimit) { arriving in
       count = try log.carry(part, from: session, into: arriving, rowCopy(log))
       try PostgreSQLConfiguration.settle(moving, log.tables, arriving)
     }
+    try goOn()
     try transaction.leave(by: standing.move ?? 0)
     return count
   }

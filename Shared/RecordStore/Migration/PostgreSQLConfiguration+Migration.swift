@@ -36,14 +36,18 @@ extension PostgreSQLConfiguration: MigrationPlace {
   /// One transaction: an interrupted move leaves nothing.
   func receive(_ moving: MovingShard, fill: (StoreConnection) throws -> Void) throws {
     let (shard, standing) = (moving.shard, moving.standing)
-    try withSession(ofShard: shard) { session in
+    try withSession(ofShard: shard, idle: moving.yieldsToLater ? Self.movingIdleLimit : Self.longTime) { session in
       try hold(session, shard)
       try session.transaction {
         if let found = try Self.standing(session) {
+          // Their copy may be the only one, between the last two steps of a move of theirs.
+          guard found.shardCount == standing.shardCount, Self.isSame(found.installation, standing.installation) else {
+            throw StoreError.io("shard \(shard) of another installation is in \(name)")
+          }
           if found.move == nil { throw StoreError.io("shard \(shard) has just been made in \(name): stop its workers") }
           // Another owner's copy: theirs is the shard by now.
           if moving.yieldsToLater, found.epoch > standing.epoch {
-            throw StoreError.fenced(shard: shard, epoch: found.epoch)
+            throw StoreError.io("shard \(shard): \(name) has a copy of a later epoch, \(found.epoch)")
           }
           try session.queue(Command("drop", "DROP SCHEMA \(schema(ofShard: shard)) CASCADE"))
         }
@@ -110,18 +114,22 @@ extension PostgreSQLConfiguration: MigrationPlace {
   // MARK: Pieces
 
   private static let sessionName = "aquifer migrate"
-  /// For the wait while the other place reads or writes. The session of a process that hangs must end.
-  private static let idleLimit = Duration.seconds(120)
-  /// For statements about all rows of a shard.
+  /// For the wait while the other cluster reads or writes. The session of a process that hangs must end, because
+  /// another owner's move waits for it.
+  static let movingIdleLimit = Duration.seconds(900)
+  /// For statements about all rows of a shard, and for the wait while the other place reads or writes.
   static let longTime = Duration.seconds(7200)
 
-  /// - Parameter time: how long a statement may take.
+  /// - Parameters:
+  ///   - time: how long a statement may take.
+  ///   - idle: how long a transaction may wait for this process, if that is shorter.
   @discardableResult func withSession<Value>(
-    ofShard shard: Int, within time: Duration = Self.longTime, _ body: (Session) throws -> Value
+    ofShard shard: Int, within time: Duration = Self.longTime, idle: Duration = Self.longTime,
+    _ body: (Session) throws -> Value
   ) throws -> Value {
     var limits = session(ofShard: shard)
     limits.name = Self.sessionName
-    limits.idleTransactionLimit = min(time, Self.idleLimit)
+    limits.idleTransactionLimit = min(time, idle)
     limits.commandLimit = time
     limits.answerLimit = time + .seconds(10)
     do {

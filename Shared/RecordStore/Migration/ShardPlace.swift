@@ -52,9 +52,12 @@ extension MovingShard {
   private static let counterKeys: [MetaKey] = [.lastKey, .lastEvent, .bindsReferences]
 
   /// Reads what comes besides the rows, and lets the source's transaction idle while the target is written and read.
-  init(from source: ShardSession, standing: ShardStanding) throws {
+  /// - Parameter idle: how long. Nobody takes the shard over from a process that hangs meanwhile.
+  init(from source: ShardSession, standing: ShardStanding, idle: Duration = .seconds(7200)) throws {
     if case .postgreSQL(let session) = source.connection {
-      try session.queue(Command("migrate.patience", "SET LOCAL idle_in_transaction_session_timeout = '2h'"))
+      let seconds = idle.components.seconds
+      try session.queue(
+        Command("migrate.idle \(seconds)", "SET LOCAL idle_in_transaction_session_timeout = '\(seconds)s'"))
     }
     shard = source.shard
     self.standing = standing
