@@ -50,7 +50,9 @@ struct MigrationTests {
     await (try await places.store(isInDatabase: false).open(shard: 0)).close()
     let path = places.files.path(ofShard: 0)
     let file = try Connection(path: path, mode: .readWrite)
-    for table in try StoredTable.all() where !["doomed", "fieldindex", "sealing_key"].contains(table.name) {
+    // Rows of the others begin background work, which changes them before they are copied.
+    let others = ["doomed", "fieldindex", "sealing_key", "unplaced"]
+    for table in try StoredTable.all() where !others.contains(table.name) {
       let nullable = try file.statement(SQL("nullable", "SELECT name FROM pragma_table_info(?1) WHERE \"notnull\" = 0"))
         .binding(table.name).all { $0.text(0).lowercased() }
       for number in 0..<4 {
