@@ -161,8 +161,7 @@ public final class ShareService: Sendable {
       Answer(try await Self.answering(log) { try await directory.shardEpochs(message) })
     }
     handlers.on(NoteShardEpochs.self) { [cluster] message, _, _ in
-      try await Self.answering(log) { try await directory.note(message) }
-      await cluster.notice()
+      if try await Self.answering(log, { try await directory.note(message) }) { await cluster.notice() }
       return Answer(Acknowledgement())
     }
     handlers.on(SignIn.self) { [signIns] message, _, _ in

@@ -21,11 +21,12 @@ extension Directory {
   /// The cluster of each shard; nil: all are in the main one. New shards are spread over the known clusters first.
   /// - Parameter known: the clusters that ready workers reach.
   func clusters(known: Set<String>) throws -> [ShardCluster]? {
-    let stored = try storedClusters()
-    var settled = stored
-    settled.settle(among: known, wasOpened: try shardEpochs(FetchShardEpochs()).epochs.map { $0 > 0 })
-    if settled != stored { try change { try set(settled) } }
-    return settled.published
+    var clusters = try storedClusters()
+    if !known.isEmpty, clusters.shards.contains(nil) {
+      clusters.settle(among: known, wasOpened: try shardEpochs(FetchShardEpochs()).epochs.map { $0 > 0 })
+      try change { try set(clusters) }
+    }
+    return clusters.published
   }
 
   /// Asks for a move of a shard to a cluster. The present cluster takes an earlier request back.
@@ -42,20 +43,27 @@ extension Directory {
   }
 
   /// Notes the clusters of opened shards, within a change.
-  func noteClusters(of opened: [NoteShardEpochs.Opened]) throws {
+  /// - Returns: whether one was another before.
+  func noteClusters(of opened: [NoteShardEpochs.Opened]) throws -> Bool {
     var clusters = try storedClusters()
     let earlier = clusters
     for opened in opened {
       if let cluster = opened.cluster { clusters.note(opened.shard, in: cluster) }
     }
-    if clusters != earlier { try set(clusters) }
+    if clusters == earlier { return false }
+    try set(clusters)
+    return true
   }
 
-  /// Forgets the clusters of shards, within a change. They are looked for, or made anew, in any cluster then.
-  func forgetClusters(of shards: [Int]) throws {
+  /// Forgets the clusters that are gone, within a change. Their shards are looked for, or made anew, in any cluster
+  /// then. A shard of another cluster stays there: a worker that does not reach it could make the shard elsewhere.
+  /// - Parameter known: the clusters that ready workers reach.
+  func forgetClusters(of shards: [Int], known: Set<String>) throws {
     var clusters = try storedClusters()
     let earlier = clusters
-    for shard in shards { clusters.forget(shard) }
+    for shard in shards {
+      if let cluster = clusters.shards[shard], !known.contains(cluster.name) { clusters.forget(shard) }
+    }
     if clusters != earlier { try set(clusters) }
   }
 }

@@ -16,10 +16,8 @@ extension OperatorAPI {
     }
     let map = await map()
     let present = map?.cluster(ofShard: shard).name ?? ShardCluster.main
-    let workers = map?.members.filter { $0.role == .worker && $0.isReady } ?? []
-    let known = Set(workers.flatMap { $0.clusters ?? [ShardCluster.main] })
-    let reachesBoth = workers.contains { Set($0.clusters ?? [ShardCluster.main]).isSuperset(of: [present, target]) }
-    guard target == present || reachesBoth else {
+    let known = map?.reachedClusters ?? []
+    guard target == present || map?.isReached([present, target]) == true else {
       throw RecordError(
         .badRequest,
         known.contains(target)

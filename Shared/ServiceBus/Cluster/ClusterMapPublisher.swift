@@ -117,7 +117,7 @@ public final class ClusterMapPublisher: Sendable {
       }
       do {
         let workers = peers.filter { $0.role == .worker && $0.isReady }
-        let clusters = try await clusters(Set(workers.flatMap { $0.clusters ?? [ShardCluster.main] }))
+        let clusters = try await clusters(Set(workers.flatMap(\.reachedClusters)))
         guard let next = assignment.next(peers: peers + [bus.own], graceIsOver: graceIsOver, clusters: clusters)
         else { return }
         try await persist(next)
@@ -134,6 +134,7 @@ public final class ClusterMapPublisher: Sendable {
       }
     }
   }
+
   /// Says once which shards no ready worker reaches.
   private func complain(of map: ClusterMap) {
     let complaint = map.unreached.map { cluster, shards in

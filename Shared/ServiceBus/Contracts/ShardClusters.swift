@@ -61,8 +61,10 @@ public struct ShardClusters: Hashable, Sendable, Codable {
 }
 
 extension Peer {
-  /// Whether a worker can open the shards of a cluster.
-  func reaches(_ cluster: String) -> Bool { clusters?.contains(cluster) ?? (cluster == ShardCluster.main) }
+  /// The clusters whose shards a worker can open.
+  var reachedClusters: [String] { clusters ?? [ShardCluster.main] }
+
+  func reaches(_ cluster: String) -> Bool { reachedClusters.contains(cluster) }
 }
 
 extension ClusterMap {
@@ -72,9 +74,17 @@ extension ClusterMap {
     return clusters[shard]
   }
 
+  private var readyWorkers: [Peer] { members.filter { $0.role == .worker && $0.isReady } }
+
+  /// The clusters that ready workers reach.
+  public var reachedClusters: Set<String> { Set(readyWorkers.flatMap(\.reachedClusters)) }
+
+  /// Whether a ready worker reaches all of these clusters.
+  public func isReached(_ clusters: [String]) -> Bool { readyWorkers.contains { clusters.allSatisfy($0.reaches) } }
+
   /// The clusters of the shards that no worker holds, although workers are ready, with these shards.
   public var unreached: [(cluster: String, shards: [Int])] {
-    let workers = members.filter { $0.role == .worker && $0.isReady }
+    let workers = readyWorkers
     if workers.isEmpty { return [] }
     let shards = holders.indices.filter { shard in
       holders[shard] == nil && !workers.contains { $0.reaches(cluster(ofShard: shard).name) }
