@@ -66,17 +66,15 @@ struct RecordPlace: Sendable {
         throw ExitError(.configuration, "--\(Self.laxity) is about the database of --\(Self.name), which is not given.")
       }
       current = .folder(data)
-      self.former = try former.map { .clusters(try Self.clusters($0, of: Self.formerName)) }
+      self.former = try former.map {
+        .clusters(try Self.alone(try Self.clusters($0, of: Self.formerName), of: Self.formerName))
+      }
       return
     }
     let clusters = try Self.clusters(address, of: Self.name)
     current = .clusters(clusters)
-    if former != nil, clusters.count > 1 {
-      throw ExitError(
-        .configuration,
-        "--\(Self.formerName) needs one cluster in --\(Self.name). Add others when all shards have moved.")
-    }
-    if former.map(PostgreSQLConfiguration.isAddress) == true {
+    if former != nil { _ = try Self.alone(clusters, of: Self.name) }
+    if former.map({ ClusterAddress.list($0) != nil }) == true {
       throw ExitError(
         .configuration, "--\(Self.formerName) is a database like --\(Self.name): one of them is a folder.")
     }
@@ -94,6 +92,18 @@ struct RecordPlace: Sendable {
     } catch {
       throw ExitError(.io, "The data folder \(data) can't be made: \(error.reason)")
     }
+  }
+
+  /// The clusters of `--records-from`, or those that it fills. Before a move all shards are in the main cluster, as a
+  /// folder's are.
+  private static func alone(_ clusters: [ClusterAddress], of option: String) throws -> [ClusterAddress] {
+    if clusters.map(\.name) == [ClusterAddress.main] { return clusters }
+    throw ExitError(
+      .configuration,
+      """
+      --\(option) must have one cluster, named \(ClusterAddress.main) or without a name, as long as --\(formerName) is \
+      given. Move shards between clusters before or afterwards.
+      """)
   }
 
   private static func clusters(_ text: String, of option: String) throws -> [ClusterAddress] {
