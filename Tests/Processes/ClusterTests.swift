@@ -58,6 +58,22 @@ import Testing
       #expect(ledger.entries.acknowledged.count == 300 && ledger.entries.refusals == [])
       try await ledger.expectEachOnce(on: [device], of: alice)
 
+      // The loss of a cluster stops its own shards only, and moves between others go on.
+      try server.run("ALTER DATABASE east ALLOW_CONNECTIONS false")
+      try server.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'east'")
+      try processes.end("worker-1", by: SIGKILL)
+      try await start("worker-1", names)
+      let mover = try #require(try await shards().first { $0["cluster"] == "main" }?["shard"].integer)
+      #expect(try await installation.aquifer("shards", "move", "\(mover)", "--to", "west").code == 0)
+      while try await shards().contains(where: { shard in
+        shard["cluster"] != "east" && shard["state"] != "open" || shard["movesTo"].string != nil
+      }) {
+        try await Task.sleep(for: .milliseconds(50))
+      }
+      let lost = try await shards().filter { $0["cluster"] == "east" && $0["worker"] == "worker-1" }
+      #expect(!lost.isEmpty && lost.allSatisfy { $0["state"] != "open" })
+      try server.run("ALTER DATABASE east ALLOW_CONNECTIONS true")
+
       // A worker without a cluster gets none of its shards.
       try processes.end("worker-2", by: SIGTERM)
       try await start("worker-3", ["main"])
