@@ -102,7 +102,7 @@ let services: [Target] = [
     [
       "OpenID", "HTTPClient",
       "CDeflate", "COpenAPI", "Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets",
-      "S3", "JSON", "Records", "Crypto",
+      "S3", "Queues", "JSON", "Records", "Crypto",
     ]),
   worker(
     "ZoneCommit",
@@ -270,7 +270,7 @@ let testTargets: [Target] = [
     [
       "ForgedProvider", "HTTPClient", "InMemoryServiceBus", "Gateway", "Authentication", "SigningKeys", "ServiceKit",
       "ServiceBus", "HTTPServer",
-      "WebServices", "Assets", "JSON", "Records", "Crypto",
+      "WebServices", "Assets", "Queues", "JSON", "Records", "Crypto",
       "CDeflate",
     ]),
   tests(

@@ -3,6 +3,7 @@
 
 import Authentication
 import HTTPServer
+import Queues
 import Records
 import ServiceBus
 import ServiceKit
@@ -37,8 +38,8 @@ struct PlaceBook: Sendable {
   static let fewCount = 4
 
   private let limits: Limits
-  private var underWay: [Requester: Int] = [:]
-  private var held: [Requester: Int] = [:]
+  private var underWay: [Hashed<Requester>: Int] = [:]
+  private var held: [Hashed<Requester>: Int] = [:]
   private var containers: [ContainerID: Int] = [:]
 
   init(limits: Limits) { self.limits = limits }
@@ -49,7 +50,7 @@ struct PlaceBook: Sendable {
   var heldCount: Int { held.values.reduce(0, +) }
 
   /// - Returns: nil when the request has its place.
-  mutating func begin(_ requester: Requester, isHeld: Bool) -> Refusal? {
+  mutating func begin(_ requester: Hashed<Requester>, isHeld: Bool) -> Refusal? {
     if isHeld {
       if let limit = limits.heldPerUser, held[requester, default: 0] >= limit { return .held }
       held[requester, default: 0] += 1
@@ -57,27 +58,33 @@ struct PlaceBook: Sendable {
     }
     let own = underWay[requester, default: 0]
     if let limit = limits.perUser, own >= limit { return .user }
-    if let limit = limits.perContainer {
-      let count = containers[requester.container, default: 0]
-      guard count < (own < Self.fewCount ? limit : limit - limit / 4) else { return .container }
-    }
-    underWay[requester, default: 0] += 1
-    containers[requester.container, default: 0] += 1
+    let limit = limits.perContainer.map { own < Self.fewCount ? $0 : $0 - $0 / 4 } ?? .max
+    guard containers[requester.value.container, default: 0].addOne(below: limit) else { return .container }
+    underWay[requester] = own + 1
     return nil
   }
 
   /// Gives back a place that `begin` gave.
-  mutating func end(_ requester: Requester, isHeld: Bool) {
+  mutating func end(_ requester: Hashed<Requester>, isHeld: Bool) {
     if isHeld { return held.takeOne(requester) }
     underWay.takeOne(requester)
-    containers.takeOne(requester.container)
+    containers.takeOne(requester.value.container)
   }
 }
 
 extension Dictionary where Value == Int {
   fileprivate mutating func takeOne(_ key: Key) {
-    guard let count = self[key] else { return }
-    self[key] = count == 1 ? nil : count - 1
+    guard let place = index(forKey: key) else { return }
+    if values[place] == 1 { remove(at: place) } else { values[place] -= 1 }
+  }
+}
+
+extension Int {
+  /// - Returns: false when the count has reached the limit.
+  fileprivate mutating func addOne(below limit: Int) -> Bool {
+    guard self < limit else { return false }
+    self += 1
+    return true
   }
 }
 
@@ -97,6 +104,7 @@ final class RequestPlaces: Sendable {
   var counts: (underWay: Int, held: Int) { book.withLock { ($0.underWayCount, $0.heldCount) } }
 
   func take(_ requester: Requester, isHeld: Bool) -> Result<Place, PlaceRefused> {
+    let requester = Hashed(requester)
     if let refusal = book.withLock({ $0.begin(requester, isHeld: isHeld) }) {
       return .failure(PlaceRefused(refusal: refusal))
     }

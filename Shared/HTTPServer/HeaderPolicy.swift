@@ -16,13 +16,27 @@ struct HeaderPolicy {
   private var problem: String?
   private var contentLength: UInt64?
   private var isChunked = false
-  private var seen: Set<Single> = []
+  private var seen: Singles = []
 
   /// Headers that must not be repeated.
-  private enum Single: String {
-    case contentLength = "content-length"
-    case transferEncoding = "transfer-encoding"
-    case host = "host"
+  private struct Singles: OptionSet {
+    let rawValue: UInt8
+
+    static let contentLength = Singles(rawValue: 1)
+    static let transferEncoding = Singles(rawValue: 2)
+    static let host = Singles(rawValue: 4)
+
+    /// - Returns: nil for a header that may be repeated.
+    init?(name: String) {
+      switch name {
+      case "content-length": self = .contentLength
+      case "transfer-encoding": self = .transferEncoding
+      case "host": self = .host
+      default: return nil
+      }
+    }
+
+    init(rawValue: UInt8) { self.rawValue = rawValue }
   }
 
   /// Checks one header.
@@ -30,14 +44,14 @@ struct HeaderPolicy {
   mutating func take(name: String, value: UnsafeBufferPointer<UInt8>) {
     if !HeaderBytes.isToken(name) { problem = "A header's name is not a token." }
     if HeaderBytes.hasControl(value, tabsCount: false) { problem = "The header '\(name)' has a control character." }
-    guard let single = Single(rawValue: name) else { return }
+    guard let single = Singles(name: name) else { return }
     if !seen.insert(single).inserted { problem = "The header '\(name)' is repeated." }
     switch single {
     case .contentLength: takeContentLength(value)
     case .transferEncoding:
       isChunked = value.elementsEqual("chunked".utf8) { $0 | 0x20 == $1 }
       if !isChunked { problem = "The only transfer encoding accepted is 'chunked'." }
-    case .host: break
+    default: break
     }
   }
 

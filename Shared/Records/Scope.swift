@@ -7,10 +7,11 @@ public struct ContainerID: Hashable, Sendable, Codable, RawRepresentable {
   public let rawValue: String
 
   public init?(rawValue: String) {
-    let bytes = rawValue.utf8
-    guard (1...255).contains(bytes.count), bytes.first != UInt8(ascii: "."), bytes.allSatisfy(Self.isAllowed) else {
-      return nil
+    var text = rawValue
+    let isValid = text.withUTF8 { bytes in
+      (1...255).contains(bytes.count) && bytes[0] != UInt8(ascii: ".") && bytes.allSatisfy(Self.isAllowed)
     }
+    guard isValid else { return nil }
     self.rawValue = rawValue
   }
 
@@ -69,8 +70,10 @@ public struct DatabaseID: Hashable, Sendable, Codable {
   public func shard(of count: Int) -> Int {
     precondition(count > 0, "an installation has at least one shard, not \(count)")
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-    for part in [container.rawValue, environment.rawValue, owner] {
-      for byte in part.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+    for var part in [container.rawValue, environment.rawValue, owner] {
+      part.withUTF8 { bytes in
+        for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+      }
       hash = (hash ^ 0) &* 0x100_0000_01b3
     }
     hash ^= hash >> 33

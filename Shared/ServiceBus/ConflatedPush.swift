@@ -18,9 +18,9 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   /// A process and the values that wait for it; a restarted process is another subscriber. The lock protects it.
   @usableFromInline final class Subscriber {
     @usableFromInline var peer: Peer
-    @usableFromInline var pending: [Key: Value] = [:]
+    @usableFromInline var pending: [Hashed<Key>: Value] = [:]
     /// Keys of `pending`, in the order in which they began to wait.
-    @usableFromInline var order = FIFO<Key>()
+    @usableFromInline var order = FIFO<Hashed<Key>>()
     /// The task that sends to the subscriber; nil while nothing waits, or after a batch failed because the subscriber
     /// was lost.
     @usableFromInline var sender: TaskHandle?
@@ -36,18 +36,18 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
 
   /// A handful of subscribers, lost ones included, so that a linear search is enough.
   @usableFromInline let subscribers = Mutex<[Subscriber]>([])
-  private let send: Send
+  @usableFromInline let send: Send
   @usableFromInline let key: @Sendable (Value) -> Key
   @usableFromInline let merge: @Sendable (Value, Value) -> Value
   @usableFromInline let limit: Int
   @usableFromInline let dropped = Atomic<Int>(0)
-  private let batchCount: Int
-  private let spacing: Duration
+  @usableFromInline let batchCount: Int
+  @usableFromInline let spacing: Duration
   private let absence: Duration
   @usableFromInline let now: @Sendable () -> ContinuousClock.Instant
-  private let firstPause: Duration
-  private let longestPause: Duration
-  private let sleep: @Sendable (Duration) async throws -> Void
+  @usableFromInline let firstPause: Duration
+  @usableFromInline let longestPause: Duration
+  @usableFromInline let sleep: @Sendable (Duration) async throws -> Void
 
   /// The number of keys that may wait for a lost subscriber; the oldest are dropped beyond it.
   @usableFromInline static var absentLimit: Int { 100_000 }
@@ -131,7 +131,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
 
   /// Queues a value for all subscribers.
   @inlinable public func push(_ value: Value) {
-    let key = key(value)
+    let key = Hashed(key(value))
     let (started, forgotten) = subscribers.withLock { subscribers in
       let forgotten = subscribers.contains { $0.lostAt != nil } ? forgetLost(&subscribers, now(), successors: []) : []
       var started: [(Peer, TaskHandle)] = []
@@ -146,7 +146,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
 
   /// Queues a value for one subscriber; has no effect for other processes.
   @inlinable public func push(_ value: Value, to peer: Peer) {
-    let key = key(value)
+    let key = Hashed(key(value))
     let sender = subscribers.withLock { subscribers in
       subscribers.first { $0.is(peer) }.flatMap { enqueue(value, key, for: $0) }
     }
@@ -173,7 +173,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   }
 
   /// - Returns: a sender to start, if the subscriber has none.
-  @inlinable func enqueue(_ value: Value, _ key: Key, for subscriber: Subscriber) -> TaskHandle? {
+  @inlinable func enqueue(_ value: Value, _ key: Hashed<Key>, for subscriber: Subscriber) -> TaskHandle? {
     if let earlier = subscriber.pending.updateValue(value, forKey: key) {
       subscriber.pending[key] = merge(earlier, value)
     } else {
@@ -199,12 +199,12 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
   }
 
-  @usableFromInline func start(_ peer: Peer, _ sender: TaskHandle) {
+  @inlinable func start(_ peer: Peer, _ sender: TaskHandle) {
     sender.set(Task { [self] in await run(peer, sender) })
   }
 
   /// Sends batches until nothing waits, or until the subscriber is lost or removed.
-  private func run(_ subscriber: Peer, _ sender: TaskHandle) async {
+  @inlinable func run(_ subscriber: Peer, _ sender: TaskHandle) async {
     var pause = firstPause
     while let (peer, batch) = nextBatch(for: subscriber, by: sender) {
       var rest = spacing
@@ -226,7 +226,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
   }
 
-  private func nextBatch(for peer: Peer, by sender: TaskHandle) -> (Peer, [Value])? {
+  @inlinable func nextBatch(for peer: Peer, by sender: TaskHandle) -> (Peer, [Value])? {
     subscribers.withLock { subscribers in
       guard let subscriber = subscribers.first(where: { $0.is(peer) }), subscriber.sender === sender else { return nil }
       guard subscriber.lostAt == nil else {
@@ -242,11 +242,11 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
   }
 
-  private func putBack(_ batch: [Value], for peer: Peer) {
+  @inlinable func putBack(_ batch: [Value], for peer: Peer) {
     subscribers.withLock { subscribers in
       guard let subscriber = subscribers.first(where: { $0.is(peer) }) else { return }
       for value in batch.reversed() {
-        let key = key(value)
+        let key = Hashed(key(value))
         if let later = subscriber.pending.updateValue(value, forKey: key) {
           subscriber.pending[key] = merge(value, later)
         } else {

@@ -32,8 +32,11 @@ extension BusHandlers {
   }
 
   /// Runs a handler and turns its result or error into the caller's outcome.
-  func serve(_ name: String, arguments: [UInt8], body: [UInt8], context: CallContext) async -> Outcome {
-    guard let entry = entries[name] else { return .failure(BusError(.unknownMessage, "\(name) is not served here")) }
+  /// - Parameter entry: of the message's name; nil if it is not served.
+  func serve(_ name: String, by entry: Entry?, arguments: [UInt8], body: [UInt8], context: CallContext) async
+    -> Outcome
+  {
+    guard let entry else { return .failure(BusError(.unknownMessage, "\(name) is not served here")) }
     do {
       let answer = try await entry.handler(arguments, body, context)
       return .success(Payload(arguments: answer.reply, body: answer.body))

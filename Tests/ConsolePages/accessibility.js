@@ -43,12 +43,16 @@ async function problemsOfPage() {
     problems.push(`wider than the window: ${document.documentElement.scrollWidth}`);
 
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const known = new Map();
   function rgba(colour) {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = colour;
-    canvas.fillRect(0, 0, 1, 1);
-    const [red, green, blue, alpha] = canvas.getImageData(0, 0, 1, 1).data;
-    return [red, green, blue, alpha / 255];
+    if (!known.has(colour)) {
+      canvas.clearRect(0, 0, 1, 1);
+      canvas.fillStyle = colour;
+      canvas.fillRect(0, 0, 1, 1);
+      const [red, green, blue, alpha] = canvas.getImageData(0, 0, 1, 1).data;
+      known.set(colour, [red, green, blue, alpha / 255]);
+    }
+    return known.get(colour);
   }
   const over = (top, under) => [0, 1, 2].map((index) => top[index] * top[3] + under[index] * (1 - top[3]));
   function ground(element) {

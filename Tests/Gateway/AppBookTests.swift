@@ -35,11 +35,15 @@ struct AppBookTests {
     #expect(await world.gateway.app(of: try Self.container("iCloud.other")) == LookUpApp.Reply())
   }
 
-  @Test func `a gateway remembers a bounded number of apps`() async throws {
+  @Test(.timeLimit(.minutes(5))) func `a gateway remembers a bounded number of apps`() async throws {
     let world = try await GatewayWorld()
-    for number in 0..<AppBook.entryLimit { _ = await world.gateway.app(of: try Self.container("iCloud.a\(number)")) }
+    // On a busy machine an answer can come later than a gateway waits for it; then the app is asked for again.
+    for number in 1...AppBook.entryLimit {
+      let id = try Self.container("iCloud.a\(number)")
+      while world.state.apps.count < number { _ = await world.gateway.app(of: id) }
+    }
     #expect(world.state.apps.count == AppBook.entryLimit)
-    _ = await world.gateway.app(of: try Self.container())
+    while world.state.apps.count == AppBook.entryLimit { _ = await world.gateway.app(of: try Self.container()) }
     #expect(world.state.apps.count == 1)
   }
 }

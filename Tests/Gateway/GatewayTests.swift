@@ -104,7 +104,7 @@ struct GatewayTests {
   }
 
   @Test func `without a worker in time the client is told when to come again`() async throws {
-    let world = try await GatewayWorld(limit: .milliseconds(100))
+    let world = try await GatewayWorld(timing: .skippingPauses())
     try await world.map(version: 2, holders: [])
     let response = await world.alice(.post, "\(GatewayWorld.records)/records/modify")
     #expect(response.status == 503)
@@ -119,9 +119,14 @@ struct GatewayTests {
       ("transactions", "{}", "export"), ("quarantine/retry", "{}", nil),
     ] as [(String, String, String?)])
   func `a long request has the time for it`(path: String, body: String, wait: String?) async throws {
-    let world = try await GatewayWorld(limit: .milliseconds(500)) { _, _, _ in
-      // Dropped because nothing waits for the answer after a cancellation.
-      try? await Task.sleep(for: .seconds(2))
+    let refusals = Mutex(0)
+    let world = try await GatewayWorld(limit: .seconds(10), timing: .skippingPauses()) { _, _, _ in
+      // Pauses are 100 ms long at most: the worker is ready between the two limits of time.
+      let count = refusals.withLock { count in
+        count += 1
+        return count
+      }
+      if count <= 200 { throw BusError(.draining, "about to stop") }
       return Answer(DatabaseRequest.Reply(status: 200), body: Array("{}".utf8))
     }
     let answer = await world.alice(

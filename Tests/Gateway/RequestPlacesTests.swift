@@ -1,4 +1,5 @@
 import HTTPServer
+import Queues
 import Records
 import ServiceBus
 import ServiceKit
@@ -8,8 +9,8 @@ import Testing
 @testable import Gateway
 
 @Suite struct PlaceBookTests {
-  private func requester(_ name: String, in container: String = "iCloud.a") throws -> Requester {
-    Requester(container: try #require(ContainerID(rawValue: container)), name: name)
+  private func requester(_ name: String, in container: String = "iCloud.a") throws -> Hashed<Requester> {
+    Hashed(Requester(container: try #require(ContainerID(rawValue: container)), name: name))
   }
 
   @Test func `a user has so many places and no more, and others have theirs`() throws {

@@ -3,6 +3,7 @@
 import HTTPServer
 import Records
 import ServiceBus
+import ServiceKit
 import Synchronization
 import Testing
 import WebServices
@@ -22,10 +23,10 @@ import WebServices
       + #""ownerIdentity":{"nameComponents":{"givenName":"Ann","familyName":"O'Hara"}}}"#
   }
 
-  private func world(limit: Duration = .seconds(10), _ sharing: GatewayWorld.Sharing? = nil) async throws
+  private func world(timing: Timing = .system, _ sharing: GatewayWorld.Sharing? = nil) async throws
     -> GatewayWorld
   {
-    try await GatewayWorld(workers: ["worker-1", "worker-2"], limit: limit, sharing: sharing)
+    try await GatewayWorld(workers: ["worker-1", "worker-2"], timing: timing, sharing: sharing)
   }
 
   private func post(_ world: GatewayWorld, _ form: String, to guid: String = guid, headers: [(String, String)] = own)
@@ -199,7 +200,7 @@ import WebServices
   }
 
   @Test func `a share's refusal is shown in a sentence, and an unreachable share is not called missing`() async throws {
-    let world = try await world(limit: .seconds(2)) { _ in
+    let world = try await world(timing: .skippingPauses()) { _ in
       #"{"serverErrorCode":"EXISTS","reason":"The user is invited <already>"}"#
     }
     let refused = await post(world, "name=alice&password=right")

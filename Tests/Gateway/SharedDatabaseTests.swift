@@ -4,6 +4,7 @@ import HTTPServer
 import JSON
 import Records
 import ServiceBus
+import ServiceKit
 import Synchronization
 import Testing
 import WebServices
@@ -61,12 +62,12 @@ import WebServices
   }
 
   private func world(
-    _ names: [String] = ["_ann", "_bea"], ended: [String] = [], limit: Duration = .seconds(10),
+    _ names: [String] = ["_ann", "_bea"], ended: [String] = [], timing: Timing = .system,
     _ worker: @escaping GatewayWorld.Worker = owner
   )
     async throws -> GatewayWorld
   {
-    let world = try await GatewayWorld(workers: ["worker-1", "worker-2"], limit: limit, worker: worker)
+    let world = try await GatewayWorld(workers: ["worker-1", "worker-2"], timing: timing, worker: worker)
     world.record.withLock { $0.sharedZones = Self.shared(names, ended: ended) }
     return world
   }
@@ -227,7 +228,7 @@ import WebServices
   }
 
   @Test func `an owner who is away fails his zones only, and all of them the request`() async throws {
-    let world = try await world(limit: .seconds(1)) { worker, request, body in
+    let world = try await world(timing: .skippingPauses()) { worker, request, body in
       if request.database.owner == "_ann" { throw BusError(.draining, "about to stop") }
       return try await Self.owner(worker, request, body)
     }
@@ -253,7 +254,7 @@ import WebServices
     `while the share service is away the last known owners are asked, and nobody new waits for ever`()
     async throws
   {
-    let world = try await world(limit: .seconds(1))
+    let world = try await world(timing: .skippingPauses())
     #expect(try await world.alice(.post, "\(Self.path)/zones/list").json["zones"]?.count == 2)
     world.record.withLock { $0.sharedZones = nil }
     for _ in 0..<3 { #expect(try await world.alice(.post, "\(Self.path)/zones/list").json["zones"]?.count == 2) }
@@ -316,7 +317,7 @@ import WebServices
 
   @Test func `an owner who is away keeps his place in the feed`() async throws {
     let isAway = Mutex(true)
-    let world = try await world(limit: .seconds(1)) { worker, request, body in
+    let world = try await world(timing: .skippingPauses()) { worker, request, body in
       if request.database.owner == "_ann", isAway.withLock({ $0 }) { throw BusError(.draining, "about to stop") }
       return try await Self.owner(worker, request, body)
     }

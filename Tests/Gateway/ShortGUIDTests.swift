@@ -78,7 +78,7 @@ import Testing
 
   @Test func `a shard that is away is the answer for what it has, and all of them are the request's`() async throws {
     let world = try await GatewayWorld(
-      workers: ["worker-1", "worker-2"], limit: .seconds(2),
+      workers: ["worker-1", "worker-2"], timing: .skippingPauses(),
       resolver: { message in
         if message.shard == 1 { throw BusError(.overloaded, "not now") }
       })
@@ -92,7 +92,7 @@ import Testing
   }
 
   @Test func `without a map of the shards nothing is said not to exist`() async throws {
-    let world = try await GatewayWorld(limit: .milliseconds(200), isMapped: false)
+    let world = try await GatewayWorld(isMapped: false, timing: .skippingPauses())
     let response = await world.alice(.post, Self.resolve, body: #"{"shortGUIDs":[{"value":"\#(shortGUID(0, 1))"}]}"#)
     #expect(response.status == 503)
     #expect(response.header("Retry-After") != nil)

@@ -5,6 +5,7 @@ import InMemoryServiceBus
 import JSON
 import Records
 import ServiceBus
+import ServiceKit
 import Synchronization
 import Testing
 import WebServices
@@ -266,7 +267,7 @@ extension GatewayWorld {
   }
 
   @Test func `without the share service the visitor can try again`() async throws {
-    let world = try await GatewayWorld(limit: .milliseconds(200))
+    let world = try await GatewayWorld(timing: .skippingPauses())
     #expect(await world.respond(.get, "/signin", query: [("state", try world.state())]).status == 200)
     world.network.kill("share")
     let response = await world.post(try world.state(), "name=alice&password=right")

@@ -176,7 +176,7 @@ struct AuthenticatorTests {
   }
 
   @Test func `known users go on while the share service is away, strangers are told to come again`() async throws {
-    let world = try await GatewayWorld(limit: .seconds(3))
+    let world = try await GatewayWorld(timing: .skippingPauses())
     #expect(await world.alice(.get, path).status == 200)
     world.network.kill("share")
     #expect(await world.alice(.get, path).status == 200)

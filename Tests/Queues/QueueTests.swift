@@ -59,16 +59,19 @@ private struct Seeded: RandomNumberGenerator {
     #expect(queue.popFirst()?.element == 0)
   }
 
-  @Test func `turns are what a naive list of lines says, whatever is put in, taken back and left out`() {
+  @Test(arguments: [7, 700])
+  func `turns are what a naive list of lines says, whatever is put in, taken back and left out`(partyCount: Int) {
     var generator = Seeded(state: 11)
     var queue = TurnQueue<Int>()
     var lines: [(party: String, elements: [Int])] = []
     for number in 0..<20_000 {
-      let party = "p\(Int.random(in: 0..<7, using: &generator))"
+      let party = "p\(Int.random(in: 0..<partyCount, using: &generator))"
       let place = lines.firstIndex { $0.party == party }
       switch Int.random(in: 0..<(number < 10_000 ? 5 : 9), using: &generator) {
       case 0...2:
-        queue.append(number, of: party)
+        let isFull = place.map { lines[$0].elements.count >= 20 } ?? false
+        #expect(queue.append(number, of: party, atMost: 20) == !isFull)
+        if isFull { continue }
         if let place { lines[place].elements.append(number) } else { lines.append((party, [number])) }
       case 3 where number.isMultiple(of: 7):
         queue.prepend(number, of: party)
@@ -93,5 +96,25 @@ private struct Seeded: RandomNumberGenerator {
       #expect(queue.count == lines.reduce(0) { $0 + $1.elements.count })
       #expect(queue.count(of: party) == lines.first { $0.party == party }?.elements.count ?? 0)
     }
+  }
+
+  @Test func `parties that went away leave no more than a few empty lines`() {
+    var queue = TurnQueue<Int>()
+    queue.append(0, of: "waits")
+    for number in 1...10_000 {
+      queue.append(number, of: "p\(number)")
+      queue.append(0, of: "waits")
+      #expect(queue.popFirst()?.party == "waits")
+      #expect(queue.popFirst()?.element == number)
+      #expect(queue.lineCount < 300)
+    }
+    #expect(queue.count(of: "waits") == 1)
+  }
+
+  @Test func `a hashed key is equal to its like, and to no other`() {
+    let table: [Hashed<[String]>: Int] = [Hashed(["a", "b"]): 1, Hashed(["a"]): 2]
+    #expect(table[Hashed(["a", "b"])] == 1)
+    #expect(table[Hashed(["a"])] == 2)
+    #expect(table[Hashed(["ab"])] == nil)
   }
 }

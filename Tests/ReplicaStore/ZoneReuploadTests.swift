@@ -7,16 +7,15 @@ import Testing
 
 @testable import ReplicaStore
 
-private let trips = ZoneID(zoneName: "Trips", ownerRecordName: "_me")
+let trips = ZoneID(zoneName: "Trips", ownerRecordName: "_me")
 
-private func ended(_ action: EndedZone.Action, _ zoneID: ZoneID = zone) -> ImportedChange {
+func ended(_ action: EndedZone.Action, _ zoneID: ZoneID = zone) -> ImportedChange {
   .zone(EndedZone(zoneID: zoneID, reason: "deleted", action: action))
 }
 
 extension TestStore {
   /// Has an album with a photo and its tag in the default zone, and a tag in another one.
-  fileprivate static func withZones(_ change: (inout ReplicaConfiguration) -> Void = { _ in }) async throws -> TestStore
-  {
+  static func withZones(_ change: (inout ReplicaConfiguration) -> Void = { _ in }) async throws -> TestStore {
     let store = try await make(change)
     try await store.replica.apply(
       page(
@@ -31,7 +30,7 @@ extension TestStore {
   }
 
   /// What waits to be sent again, by object.
-  fileprivate func sentAgain() async throws -> [String: ObjectChange] {
+  func sentAgain() async throws -> [String: ObjectChange] {
     let again = try await outbox().filter { $0.author == MirroringAuthor.reupload }.flatMap(\.changes)
     return Dictionary(again.map { ($0.objectID, $0) }) { first, _ in first }
   }
@@ -109,15 +108,6 @@ extension TestStore {
   #expect(shown["size"] == .integer(4) && shown["isHidden"] == .integer(1) && shown["title"] != .text("Dunes"))
 }
 
-@Test func `a zone that is purged before its objects are sent again takes them along`() async throws {
-  let store = try await TestStore.withZones()
-  try await store.replica.apply(page("t2", ended(.reupload), ended(.reupload, trips)), event: nil)
-  try await store.replica.apply(page("t3", ended(.delete)), event: nil)
-  #expect(try await store.names(Query("Tag")) == ["T2"])
-  #expect(try await Set(store.sentAgain().keys) == ["T2"])
-  #expect(try await store.replica.figures().pendingObjects == 1)
-}
-
 @Test func `a guest's store sends nothing of another's zone again`() async throws {
   let store = try await TestStore.withZones { $0.isShared = true }
   #expect(try await !store.replica.apply(page("t2", ended(.reupload)), event: nil).sendsAgain)
@@ -141,16 +131,6 @@ extension TestStore {
   #expect(try await store.values("Photo", "P1")?["album"] == .object("A1"))
   #expect(try await store.related("Photo", "P1", "tags") == ["T1", "S1"])
   #expect(try await Set(store.sentAgain().keys) == ["A1", "P1", "T1", "S1"])
-}
-
-@Test func `a reset that tells of a purge takes along what waited to be sent again after another end`() async throws {
-  let store = try await TestStore.withZones()
-  try await store.replica.apply(page("t2", ended(.reupload), ended(.reupload, trips)), event: nil)
-  try await store.replica.beginReset(reason: "test")
-  let done = ImportPage.Reset(reason: "test", done: true)
-  try await store.replica.apply(page("r1", ended(.delete), saved("Tag", "T9"), reset: done), event: nil)
-  #expect(try await Set(store.names(Query("Tag"))) == ["T2", "T9"])
-  #expect(try await Set(store.sentAgain().keys) == ["T2"])
 }
 
 @Test func `contents that are here are sent again, and those that are not are emptied and named`() async throws {

@@ -44,7 +44,9 @@ final class RequestMeter: Sendable {
   /// Counts an answered request after its writes are committed. Logs it at debug level; server failures and slow
   /// requests become warnings, limited to a few a second.
   /// - Parameter error: of a failed request; nil for one that was answered.
-  func count(_ request: DatabaseRequest, inShard shard: Int, error: RecordError?, took duration: Duration) {
+  func count(
+    _ request: DatabaseRequest, inShard shard: @autoclosure () -> Int, error: RecordError?, took duration: Duration
+  ) {
     let route = request.route.label
     let ending = Ending(plane: request.plane, route: route, code: error?.code)
     let figures = figures(of: ending)
@@ -53,7 +55,7 @@ final class RequestMeter: Sendable {
     func facts() -> KeyValuePairs<String, Log.Fact> {
       [
         "plane": .text(request.plane.rawValue), "method": .text(request.route.method), "route": .text(route),
-        "shard": .integer(Int64(shard)),
+        "shard": .integer(Int64(shard())),
         "code": .text(ending.label),
         "seconds": .number(duration.seconds),
       ]

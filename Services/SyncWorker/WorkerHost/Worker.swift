@@ -303,14 +303,11 @@ public final class Worker: Sendable {
     let start = context.timing.now()
     let result = try await outcome(of: request, parts, call, answering)
     let duration = start.duration(to: context.timing.now())
-    let shard = request.database.shard(of: parts.host.shardCount)
+    let error: RecordError? = if case .failure(let error) = result { error } else { nil }
+    meter.count(request, inShard: request.database.shard(of: parts.host.shardCount), error: error, took: duration)
     switch result {
-    case .success(let answer):
-      meter.count(request, inShard: shard, error: nil, took: duration)
-      return answer
-    case .failure(let error):
-      meter.count(request, inShard: shard, error: error, took: duration)
-      return Self.refusal(error, of: request)
+    case .success(let answer): return answer
+    case .failure(let error): return Self.refusal(error, of: request)
     }
   }
 

@@ -199,9 +199,8 @@ extension SQLiteTransaction: ShardTransaction {
   func putOutcome(_ payload: [UInt8], of idempotencyKey: String, at: Int64) throws {
     try write {
       guard OutcomeRowID.times.contains(at) else { throw ContradictingWrite("an outcome's time is out of range") }
-      guard try outcome(of: idempotencyKey) == nil else {
-        throw ContradictingWrite("this idempotency key has an outcome")
-      }
+      // The insert of an engine that queues its writes tells nothing of a key that is taken.
+      if session.queuesWrites { try refuseOutcome(of: idempotencyKey) }
       try forgetFetchedOutcome(idempotencyKey)
       let insert = try writing(OutcomeQuery.insert)
       try insert.bind(2, recordName: idempotencyKey)
@@ -211,6 +210,7 @@ extension SQLiteTransaction: ShardTransaction {
       // Outcomes of this owner differ by the counter.
       let isKnownFree = OutcomeRowID.of(at, 0) > inheritedOutcome
       if try insert.runUnlessTaken(isKnownFree: isKnownFree) { return }
+      try refuseOutcome(of: idempotencyKey)
       // The counter restarts with each owner, and an earlier owner has used this number in this millisecond.
       let last = try statement(OutcomeQuery.last)
       try last.bind(1, OutcomeRowID.of(at, 0))
@@ -220,6 +220,12 @@ extension SQLiteTransaction: ShardTransaction {
       guard try insert.runUnlessTaken() else {
         throw StoreError.corrupt("shard \(shard): the table of outcomes contradicts its index")
       }
+    }
+  }
+
+  private func refuseOutcome(of idempotencyKey: String) throws {
+    guard try outcome(of: idempotencyKey) == nil else {
+      throw ContradictingWrite("this idempotency key has an outcome")
     }
   }
 

@@ -74,10 +74,9 @@ final class BlockingQueue<Element: Sendable>: Sendable {
 
   private func append(_ element: Element, of party: String, to state: inout State) -> PushResult {
     if state.isClosed { return .closed }
-    if state.elements.count >= limit || (!party.isEmpty && state.elements.count(of: party) >= partyLimit) {
-      return .full
-    }
-    state.elements.append(element, of: party)
+    guard state.elements.count < limit,
+      state.elements.append(element, of: party, atMost: party.isEmpty ? .max : partyLimit)
+    else { return .full }
     return .pushed
   }
 

@@ -81,7 +81,7 @@ public enum DatabaseRoute: Hashable, Sendable {
   /// The path without identifiers, a label of metrics: `stores/*/objects/*`.
   public var label: String {
     switch self {
-    case .record(let route): route.pattern
+    case .record(let route): RecordRoute.spellings.pattern(of: route)
     case .store(let route, _, _): StoreRoute.spellings.label(of: route, under: "stores/*")
     case .guest(let route, _): GuestRoute.spellings.label(of: route, under: "stores/*")
     case .zone(let route, _): ZoneRoute.spellings.label(of: route, under: "zones/*")

@@ -143,6 +143,7 @@ struct Spellings<Route: SpelledRoute>: Sendable {
   private struct Row: Sendable {
     let route: Route
     let method: String
+    let pattern: String
     let segments: [String]
     /// The place of the segment that is an identifier.
     let itemIndex: Int?
@@ -164,7 +165,8 @@ struct Spellings<Route: SpelledRoute>: Sendable {
     rows = Route.allCases.map { route in
       let segments = route.pattern.split(separator: "/").map(String.init)
       return Row(
-        route: route, method: route.method, segments: segments, itemIndex: segments.firstIndex { $0.first == "{" })
+        route: route, method: route.method, pattern: route.pattern, segments: segments,
+        itemIndex: segments.firstIndex { $0.first == "{" })
     }
     for (index, row) in rows.enumerated() {
       precondition(row.route.ordinal == index, "\(row.route) is not at its place")
@@ -179,6 +181,7 @@ struct Spellings<Route: SpelledRoute>: Sendable {
   }
 
   func method(of route: Route) -> String { rows[route.ordinal].method }
+  func pattern(of route: Route) -> String { rows[route.ordinal].pattern }
 
   func path(of route: Route, item: String = "") -> [String] {
     let row = rows[route.ordinal]

@@ -27,7 +27,32 @@ public struct Caller: Hashable, Sendable, Codable {
   /// The party that takes turns with others where requests wait: a user with all of their tokens; in each container all
   /// callers without a user together, and its operators together.
   public func party(in container: ContainerID) -> String {
-    "\(container.rawValue)\u{0}\(userRecordName ?? (isOperator ? "operator" : ""))"
+    String(nulSeparated: [container.rawValue, nameInContainer])
+  }
+
+  /// The caller's name among those who take turns in a container.
+  fileprivate var nameInContainer: String { userRecordName ?? (isOperator ? "operator" : "") }
+}
+
+extension String {
+  /// The parts with NUL bytes between them. Each request has three such texts, and `joined` and interpolation grow a
+  /// text part by part.
+  fileprivate init(nulSeparated parts: [String]) {
+    let byteCount = parts.reduce(parts.count - 1) { $0 + $1.utf8.count }
+    self.init(unsafeUninitializedCapacity: byteCount) { buffer in
+      var place = 0
+      for (index, var part) in parts.enumerated() {
+        if index > 0 {
+          buffer.initializeElement(at: place, to: 0)
+          place += 1
+        }
+        part.withUTF8 { bytes in
+          _ = buffer[place...].initialize(fromContentsOf: bytes)
+          place += bytes.count
+        }
+      }
+      return place
+    }
   }
 }
 
@@ -167,14 +192,15 @@ public struct DatabaseRequest: Message {
     case .guest(let route, let store): route.method == "GET" ? nil : orderingKey(ofStore: store)
     // Writes of several users to one database are unordered, so that no user waits for another's crowd of requests.
     case .record(.modifyRecords), .record(.modifyZones), .record(.modifySubscriptions):
-      ["owner", database.owner, caller.party(in: database.container)].joined(separator: "\u{0}")
+      String(nulSeparated: ["owner", database.owner, database.container.rawValue, caller.nameInContainer])
     case .record, .zone, .unknown: nil
     }
   }
 
   private func orderingKey(ofStore store: String) -> String {
-    ["store", database.container.rawValue, database.environment.rawValue, database.owner, store].joined(
-      separator: "\u{0}")
+    String(nulSeparated: [
+      "store", database.container.rawValue, database.environment.rawValue, database.owner, store,
+    ])
   }
 
   public var party: String { caller.party(in: database.container) }

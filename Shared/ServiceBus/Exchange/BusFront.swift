@@ -145,9 +145,10 @@ package final class BusFront: Sendable {
     let context = CallContext(caller: request.caller, deadline: start + .milliseconds(request.deadline)) {
       _ = post(.startNext(request.id))
     }
+    let entry = handlers.entries[request.name]
     let work: @Sendable () async -> Void = { [self] in
       var outcome = await handlers.serve(
-        request.name, arguments: request.arguments, body: request.body, context: context)
+        request.name, by: entry, arguments: request.arguments, body: request.body, context: context)
       if case .success(let payload) = outcome,
         max(payload.body.count, payload.arguments.count) > configuration.partByteLimit
       {
@@ -162,7 +163,7 @@ package final class BusFront: Sendable {
       }
       _ = post(.finished(request.id, outcome))
     }
-    if let executor, handlers.entries[request.name]?.isBrief(request.key, request.byteCount) == true {
+    if let executor, entry?.isBrief(request.key, request.byteCount) == true {
       request.handle.set(Task.immediate(executorPreference: executor) { await work() })
     } else {
       request.handle.set(Task { await work() })

@@ -122,7 +122,7 @@ final class Incoming {
 
   @usableFromInline init() {}
 
-  func set(_ task: Task<Void, Never>) {
+  @usableFromInline func set(_ task: Task<Void, Never>) {
     let wasCancelled = state.withLock { state in
       if case .cancelled = state { return true }
       state = .running(task)

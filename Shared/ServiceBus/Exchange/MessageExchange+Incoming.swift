@@ -21,12 +21,8 @@ extension MessageExchange {
     incomingLanes[lane].count += 1
     incomingLanes[lane].heldByteCount += request.byteCount
     if !request.key.isEmpty {
-      guard incomingLanes[lane].mailboxes[request.key] == nil else {
-        incomingLanes[lane].mailboxes[request.key]?.append(id)
-        return
-      }
-      incomingLanes[lane].mailboxes[request.key] = FIFO()
-      call.holdsKey = true
+      call.holdsKey = incomingLanes[lane].mailboxes[request.key, default: Mailbox()].enter(id)
+      if !call.holdsKey { return }
     }
     call.stage = .startable
     incomingLanes[lane].startable.append(id)
@@ -107,9 +103,9 @@ extension MessageExchange {
   private mutating func releaseKey(of call: Incoming) {
     guard call.holdsKey else { return }
     call.holdsKey = false
-    let key = call.request.key
-    guard let id = incomingLanes[call.lane].mailboxes[key]?.popFirst(), let next = incoming[id] else {
-      incomingLanes[call.lane].mailboxes[key] = nil
+    guard let place = incomingLanes[call.lane].mailboxes.index(forKey: call.request.key) else { return }
+    guard let id = incomingLanes[call.lane].mailboxes.values[place].waiting.popFirst(), let next = incoming[id] else {
+      incomingLanes[call.lane].mailboxes.remove(at: place)
       return
     }
     next.holdsKey = true
@@ -127,7 +123,7 @@ extension MessageExchange {
       incomingLanes[call.lane].startable.removeAll { $0 == id }
       forget(call)
     case .queued:
-      incomingLanes[call.lane].mailboxes[call.request.key]?.removeAll { $0 == id }
+      incomingLanes[call.lane].mailboxes[call.request.key]?.waiting.removeAll { $0 == id }
       forget(call)
     }
     startWaiting(call.lane)

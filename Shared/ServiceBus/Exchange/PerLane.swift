@@ -36,10 +36,24 @@ struct Window {
   var load: Int { underWay + backlog.count }
 }
 
+/// The requests with one key.
+struct Mailbox {
+  private var isHeld = false
+  /// Requests that wait for the one that holds the key.
+  var waiting = FIFO<IncomingID>()
+
+  /// - Returns: true when the request holds the key from now on; it waits otherwise.
+  mutating func enter(_ id: IncomingID) -> Bool {
+    if isHeld { waiting.append(id) }
+    defer { isHeld = true }
+    return !isHeld
+  }
+}
+
 /// The requests of other processes in one lane.
 struct IncomingLane {
   /// Requests that wait for another request's key, by key.
-  var mailboxes: [String: FIFO<IncomingID>] = [:]
+  var mailboxes: [String: Mailbox] = [:]
   /// Requests that start as soon as `runningCount` allows.
   var startable = FIFO<IncomingID>()
   var runningCount = 0

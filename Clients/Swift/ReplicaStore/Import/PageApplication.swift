@@ -266,9 +266,8 @@ final class PageApplication {
 
   /// Sends no object of the zone again that waits for it after an earlier end.
   func dropSentAgain(of zoneID: ZoneID) throws {
-    let (key, isHome) = (try zone(zoneID), zoneID.zoneName == ZoneID.homeName)
-    try ZoneReupload.forget(key, tables.connection)
-    for sql in [Self.dropReupload, Self.dropMarks] { try tables.connection.statement(sql).binding(key, isHome).run() }
+    let isHome = zoneID.zoneName == ZoneID.homeName
+    try ZoneReupload.drop(try zone(zoneID), isHome: isHome, snapshot, tables.connection)
   }
 
   // MARK: Contents
@@ -310,12 +309,6 @@ final class PageApplication {
   private static let addZone = SQL("add zone", "INSERT OR IGNORE INTO zone(zoneName, ownerRecordName) VALUES (?, ?)")
   private static let findZone = SQL("find zone", "SELECT key FROM zone WHERE zoneName = ? AND ownerRecordName = ?")
   private static let pauseZone = SQL("pause zone", "UPDATE zone SET isPaused = 1 WHERE key = ?")
-  private static let waitingAgain =
-    "SELECT s.number FROM sentAgain s JOIN object o ON o._pk = s.object WHERE o.zone = ?1 OR ?2 AND o.zone IS NULL"
-  private static let dropReupload = SQL("drop reupload", "DELETE FROM outbox WHERE key IN (\(waitingAgain))")
-  private static let dropMarks = SQL(
-    "drop marks of reupload",
-    "DELETE FROM sentAgain WHERE number IN (\(waitingAgain))")
   private static let objectsOfZone = SQL(
     "objects of zone",
     // Own objects lie nowhere as long as the server has told nothing of the default zone.

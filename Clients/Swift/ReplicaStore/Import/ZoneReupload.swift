@@ -64,6 +64,33 @@ struct ZoneReupload {
     return page.last?.key
   }
 
+  // MARK: Purges
+
+  /// Takes the objects of a purged zone out of what waits to be sent again. Other objects of their rows stay: another
+  /// device may have moved an object here from the zone that ended.
+  static func drop(_ zone: Int64, isHome: Bool, _ snapshot: Snapshot, _ connection: Connection) throws {
+    try forget(zone, connection)
+    guard try connection.statement(isMarked).binding(zone, isHome).first({ _ in true }) != nil else { return }
+    // An object with many pairs is in several rows, and its mark names the last one, so all rows are read.
+    for row in try connection.statement(rows).all({ $0.int64(0) }) {
+      guard let body = try connection.statement(body).binding(row).first({ $0.blob(0) }),
+        var transaction = try? Transaction(json: body)
+      else { throw StoreError.damaged("a transaction of the outbox can't be read") }
+      guard transaction.author == MirroringAuthor.reupload else { continue }
+      let count = transaction.changes.count
+      try transaction.changes.removeAll { change in
+        guard let found = try snapshot.find(change.objectID) else { return false }
+        return found.zone == zone || isHome && found.zone == nil
+      }
+      if transaction.changes.isEmpty {
+        try connection.statement(dropRow).binding(row).run()
+      } else if transaction.changes.count < count {
+        try connection.statement(setBody).binding(row, transaction.changes.count, try transaction.json()).run()
+      }
+    }
+    try connection.statement(dropMarks).binding(zone, isHome).run()
+  }
+
   // MARK: Slices
 
   /// Notes that the objects that the zone has now are to be sent again, before all saves that are made from now on.
@@ -211,6 +238,13 @@ struct ZoneReupload {
     """)
   private static let forget = SQL("end sending again", "DELETE FROM endedZone WHERE zone = ?")
   private static let goOn = SQL("go on", "UPDATE endedZone SET after = ?2, key = ?3 WHERE zone = ?1")
+  private static let ofZone = "object IN (SELECT _pk FROM object WHERE zone = ?1 OR ?2 AND zone IS NULL)"
+  private static let isMarked = SQL("is sent again of zone", "SELECT 1 FROM sentAgain WHERE \(ofZone) LIMIT 1")
+  private static let dropMarks = SQL("drop marks of reupload", "DELETE FROM sentAgain WHERE \(ofZone)")
+  private static let rows = SQL("keys of outbox", "SELECT key FROM outbox ORDER BY key")
+  private static let body = SQL("body of outbox", "SELECT body FROM outbox WHERE key = ?")
+  private static let dropRow = SQL("drop reupload", "DELETE FROM outbox WHERE key = ?")
+  private static let setBody = SQL("shorten reupload", "UPDATE outbox SET savedCount = ?2, body = ?3 WHERE key = ?1")
   private static let keepContent = SQL(
     "keep content until it is sent",
     "UPDATE content SET isAtServer = 0, downloadURL = NULL, expiry = NULL, receipt = NULL, receiptExpiry = NULL "

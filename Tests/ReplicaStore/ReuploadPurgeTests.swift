@@ -1,0 +1,65 @@
+// Purges of zones while objects wait to be sent again.
+
+import MirrorWire
+import Testing
+
+@testable import ReplicaStore
+
+@Test func `a zone that is purged before its objects are sent again takes them along`() async throws {
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload), ended(.reupload, trips)), event: nil)
+  try await store.replica.apply(page("t3", ended(.delete)), event: nil)
+  #expect(try await store.names(Query("Tag")) == ["T2"])
+  #expect(try await Set(store.sentAgain().keys) == ["T2"])
+  #expect(try await store.replica.figures().pendingObjects == 1)
+}
+
+@Test func `a reset that tells of a purge takes along what waited to be sent again after another end`() async throws {
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload), ended(.reupload, trips)), event: nil)
+  try await store.replica.beginReset(reason: "test")
+  let done = ImportPage.Reset(reason: "test", done: true)
+  try await store.replica.apply(page("r1", ended(.delete), saved("Tag", "T9"), reset: done), event: nil)
+  #expect(try await Set(store.names(Query("Tag"))) == ["T2", "T9"])
+  #expect(try await Set(store.sentAgain().keys) == ["T2"])
+}
+
+@Test func `a purge takes what lies in its zone alone, and what waits in the same row for another zone stays`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  let before = try await store.sentAgain()
+  // The batch was handed out, and nobody knows whether it arrived.
+  let sent = try #require(try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20))
+  try await store.replica.apply(
+    page("t3", .move(objectID: "T1", from: zone, to: trips), ended(.delete, trips)), event: nil)
+  #expect(try await store.names(Query("Tag")) == ["S1"])
+  let after = try await store.sentAgain()
+  #expect(Set(after.keys) == ["A1", "P1", "S1"] && after["P1"] == before["P1"] && after["A1"] == before["A1"])
+  let again = try #require(try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20))
+  #expect(again.rows == sent.rows && again.isRepeated && again.savedCount == 3)
+  #expect(
+    try again.transactions.map { try Transaction(json: $0).transactionID }
+      == sent.transactions.map { try Transaction(json: $0).transactionID })
+  // A purge of the first zone finds the rest.
+  try await store.replica.apply(page("t4", ended(.delete)), event: nil)
+  #expect(try await store.outbox().isEmpty)
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test func `a purge takes an object out of all rows that tell its pairs`() async throws {
+  let store = try await TestStore.make()
+  let count = 1200
+  let tags = (0..<count).map { saved("Tag", "T\($0)", ["name": .string("n")]) }
+  try await store.replica.apply(
+    ImportPage(
+      changes: [saved("Photo", "P1")] + tags + (0..<count).map { .link(link("P1", "T\($0)")) }, importToken: "t1"),
+    event: nil)
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  #expect(try await store.outbox().flatMap(\.changes).count { $0.objectID == "P1" } == 2)
+  try await store.replica.apply(
+    page("t3", .move(objectID: "P1", from: zone, to: trips), ended(.delete, trips)), event: nil)
+  let waiting = try await store.outbox().flatMap(\.changes).map(\.objectID)
+  #expect(waiting.count == count && !waiting.contains("P1"))
+}
