@@ -32,9 +32,7 @@ import Testing
       let app = try await App(processes.installation(gateway: gateway), model: Self.model)
       let installation = app.installation
       func shards() async throws -> [Value] {
-        try await installation.aquifer("--json", "shards").output.split(separator: "\n").map {
-          try Value(json: Array($0.utf8))
-        }
+        try Value(json: Array(try await installation.aquifer("--json", "shards").output.utf8))["shards"].elements
       }
       let spread = Dictionary(grouping: try await shards()) { $0["cluster"].string ?? "" }.mapValues(\.count)
       #expect(spread == ["east": 22, "main": 21, "west": 21])
