@@ -78,7 +78,10 @@ struct WriterConformanceTests {
   func `bodies run in the order they were queued, and neighbours don't notice one that throws`(_ kind: StoreKind)
     async throws
   {
-    try await withShard(kind) { shard in
+    var options = SQLiteRecordStore.Options()
+    // All join the body of the gate.
+    options.joinedRecordLimit = 1000
+    try await withShard(kind, options: options) { shard in
       let place = try await Place(in: shard)
       let gate = await Gate(kind, in: shard)
       let pending = (0..<100).map { number in
@@ -291,6 +294,42 @@ struct WriterConformanceTests {
       #expect(sequences.sorted() == Array(2...401))
       #expect(
         try await shard.read { try $0.changes(in: place.zone, after: 0, limit: 500).map(\.sequence) } == Array(2...401))
+    }
+  }
+
+  @Test(arguments: [StoreKind.sqlite, .postgreSQL])
+  func `bodies that come while a group runs join it once across a network, and wait for the next on a file`(
+    _ kind: StoreKind
+  ) async throws {
+    try await withShard(kind) { shard in
+      let before = shard.statistic("commits_total")
+      let late = Mutex<(any CommitOutcome<Void>)?>(nil)
+      let gate = await Gate(kind, in: shard)
+      let joining = shard.enqueue { _ in late.withLock { $0 = shard.enqueue { _ in } } }
+      try await gate.open()
+      try await joining.value
+      try await late.withLock { $0 }?.value
+      // The gate with the body behind it, or each of them alone; and the late one.
+      #expect(shard.statistic("commits_total") == before + (kind == .postgreSQL ? 2 : 3))
+    }
+  }
+
+  @Test func `a group that has written much is joined by none`() async throws {
+    var options = SQLiteRecordStore.Options()
+    options.joinedRecordLimit = 3
+    try await withShard(.postgreSQL, options: options) { shard in
+      let place = try await Place(in: shard)
+      for count in 1...4 {
+        let before = shard.statistic("commits_total")
+        let late = Mutex<(any CommitOutcome<Void>)?>(nil)
+        let large = shard.enqueue { transaction in
+          for number in 0..<count { _ = try transaction.save(Sample.note("\(count)-\(number)"), in: place) }
+          late.withLock { $0 = shard.enqueue { _ in } }
+        }
+        try await large.value
+        try await late.withLock { $0 }?.value
+        #expect(shard.statistic("commits_total") == before + (count < options.joinedRecordLimit ? 1 : 2))
+      }
     }
   }
 

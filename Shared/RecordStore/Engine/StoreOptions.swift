@@ -11,6 +11,10 @@ public struct StoreOptions: Sendable {
   public var groupBodyLimit = 1000
   public var groupRecordLimit = 1000
   public var groupByteLimit = 4 << 20
+  /// The written records and bytes after which bodies that arrived while a commit's bodies ran no longer join them
+  /// (PostgreSQL). In a large commit they would delay its callers by more than they save.
+  public var joinedRecordLimit = 50
+  public var joinedByteLimit = 256 * 1024
   /// The pages of the write-ahead log after which it is copied into the file (`ShardCheckpoints`). More pages mean
   /// fewer copies, but savers wait longer for each. The log reaches some 12 MB, or 24 with a slow disk, and is read
   /// once after a crash.

@@ -7,9 +7,10 @@ import Synchronization
 
 /// The state of a shard's writer thread. Not Sendable, because only that thread makes and uses it.
 ///
-/// A group consists of the bodies that wait. The next group gathers while the previous commit is synced, so no timer is
-/// needed. Bodies are taken one by one, and parties take turns. A body that arrives during a large group waits for that
-/// group only. Work without a waiting caller is done in slices between groups (`SlicePacing`).
+/// A group consists of the bodies that wait and, across a network and while it is small, of those that arrive while
+/// these run. The next group gathers while the previous commit is synced, so no timer is needed. Bodies are taken one
+/// by one, and parties take turns. A body that arrives during a large group waits for that group only. Work without a
+/// waiting caller is done in slices between groups (`SlicePacing`).
 final class ShardWriter {
   private let core: ShardCore
   private let tenure: any ShardTenure
@@ -108,8 +109,8 @@ final class ShardWriter {
   /// Runs a body and further waiting ones until the group is large enough, and commits them.
   private func commitGroup(_ first: any QueuedBody) {
     if let refusal = core.refusal { return first.settle(refusal) }
-    // Bodies that arrive from here on belong to the next group, so this one ends however fast they come.
-    let limit = min(core.options.groupBodyLimit, 1 + taken.count + core.queue.count)
+    var limit = bodyLimit(running: 1)
+    var isLastRound = false
     var ran: [any QueuedBody] = []
     var refusals: [(any Error)?] = []
     do {
@@ -120,7 +121,13 @@ final class ShardWriter {
       while let body = next {
         ran.append(body)
         refusals.append(try run(body))
-        next = body.runsAlone || ran.count >= limit ? nil : try another()
+        if ran.count >= limit, !isLastRound, joinsOnceMore {
+          // Bodies that arrived meanwhile join. Further ones belong to the next group, so this one ends however fast
+          // they come.
+          limit = bodyLimit(running: ran.count)
+          isLastRound = true
+        }
+        next = body.runsAlone || ran.count >= limit ? nil : try another(isLastRound: isLastRound)
       }
       try transaction.groupEnds()
       let middle = clock.now
@@ -142,13 +149,21 @@ final class ShardWriter {
     }
   }
 
+  /// A commit across a network costs as much as several bodies, and one of a file does not.
+  private var joinsOnceMore: Bool { tenure.fetchedBodyLimit > 1 }
+
+  /// The number of bodies in a group that has run or begun some and takes all that wait.
+  private func bodyLimit(running count: Int) -> Int {
+    min(core.options.groupBodyLimit, count + taken.count + core.queue.count)
+  }
+
   /// The next body of the group; nil when the group is large enough, no body waits, or the next one needs its own
   /// group.
-  private func another() throws -> (any QueuedBody)? {
-    if transaction.recordCount >= core.options.groupRecordLimit || transaction.byteCount >= core.options.groupByteLimit
-    {
-      return nil
-    }
+  private func another(isLastRound: Bool) throws -> (any QueuedBody)? {
+    let options = core.options
+    let recordLimit = isLastRound ? options.joinedRecordLimit : options.groupRecordLimit
+    let byteLimit = isLastRound ? options.joinedByteLimit : options.groupByteLimit
+    if transaction.recordCount >= recordLimit || transaction.byteCount >= byteLimit { return nil }
     if taken.isEmpty { try take() }
     // A body that removes files must not share a transaction that another body can still undo.
     guard let body = taken.first, !body.runsAlone else { return nil }
