@@ -68,7 +68,9 @@ public protocol RecordStore: Sendable {
   func holder(ofShard shard: Int) -> String?
   /// Takes the clusters of shards as the directory has them, in the order of the shards. The store moves open shards to
   /// their targets. An engine without clusters does nothing.
-  func follow(_ clusters: [ShardPlacement])
+  /// - Parameter named: all clusters that the installation is known to have. A shard is made only by a store that has
+  ///   all of them.
+  func follow(_ clusters: [ShardPlacement], named: Set<String>)
   /// Where the shard was opened last; nil for an engine without clusters, and before.
   func placement(ofShard shard: Int) -> ShardPlacement?
 }
@@ -77,7 +79,7 @@ extension RecordStore {
   /// Opens a shard without knowing its epoch.
   public func open(shard: Int) async throws -> any ShardStore { try await open(shard: shard, knownEpoch: 0) }
   public func holder(ofShard shard: Int) -> String? { nil }
-  public func follow(_ clusters: [ShardPlacement]) {}
+  public func follow(_ clusters: [ShardPlacement], named: Set<String>) {}
   public func placement(ofShard shard: Int) -> ShardPlacement? { nil }
 }
 

@@ -49,6 +49,7 @@ private func worker(_ name: String, _ clusters: [String]?) -> Peer {
     let map = try #require(next)
     #expect(map.holders == ["old", "new", nil])
     #expect(map.unreached.map(\.cluster) == ["north"] && map.unreached.map(\.shards) == [[2]])
+    #expect(map.namedClusters == ["main", "west", "north"])
     assignment.commit(map)
     let same = assignment.next(peers: map.members, graceIsOver: true, clusters: clusters)
     #expect(same == nil)

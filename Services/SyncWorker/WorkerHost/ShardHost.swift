@@ -177,7 +177,7 @@ actor ShardHost: OpenShards {
       (0..<map.shardCount).map { number in
         let cluster = map.cluster(ofShard: number)
         return ShardPlacement(cluster: cluster.name, target: cluster.target)
-      })
+      }, named: map.namedClusters)
     var added: [Int] = []
     for (number, holder) in map.holders.enumerated() {
       if holder == name {

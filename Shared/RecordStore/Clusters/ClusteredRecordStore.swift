@@ -17,6 +17,8 @@ public final class ClusteredRecordStore: RecordStore {
     var move: Task<Void, Never>?
     /// The number of the last move. One that was given up finds another number, or no move.
     var moveNumber = 0
+    /// The tries that have failed one after the other.
+    var failureCount = 0
     /// The first removal of copies since the opening. A move that replaces one waits for it.
     var removal: Task<Void, Never>?
 
@@ -24,6 +26,7 @@ public final class ClusteredRecordStore: RecordStore {
       self.store = store
       opened = ShardPlacement(cluster: cluster, target: told?.target == cluster ? nil : told?.target)
       move = nil
+      failureCount = 0
     }
   }
 
@@ -32,6 +35,8 @@ public final class ClusteredRecordStore: RecordStore {
   private let stores: [String: PostgreSQLRecordStore]
   private let report: @Sendable (_ news: String) -> Void
   private let shards = Mutex<[Int: Shard]>([:])
+  /// All clusters that the installation is known to have.
+  private let named = Mutex<Set<String>>([])
   /// Moves, and the removal of their logs, which must not meet a move.
   private let moves = Turns()
   /// The removal of copies. Apart, because a cluster that is away must not hold up moves between others.
@@ -107,9 +112,16 @@ public final class ClusteredRecordStore: RecordStore {
       let opened = try await store.open(shard: shard, knownEpoch: epoch)
       return (cluster, opened)
     }
-    // A shard may be made only where none is anywhere.
-    if epoch == 0, clusters.count > 1, let found = try await find(shard, mayBeMade: true) {
-      return try await open(found, 1)
+    if epoch == 0 {
+      // A shard may be made only where none is anywhere.
+      let others = named.withLock { $0.subtracting(clusters.keys) }
+      if clusters.count > 1 || !others.isEmpty, let found = try await find(shard, mayBeMade: true) {
+        return try await open(found, 1)
+      }
+      if let other = others.min() {
+        throw StoreError.foreign(
+          "shard \(shard) is new to the directory, and could be in the cluster \(other), which --records does not name")
+      }
     }
     do {
       return try await open(first, epoch)
@@ -158,7 +170,8 @@ public final class ClusteredRecordStore: RecordStore {
 
   // MARK: Moving
 
-  public func follow(_ placements: [ShardPlacement]) {
+  public func follow(_ placements: [ShardPlacement], named: Set<String>) {
+    self.named.withLock { $0 = named }
     for (number, told) in placements.enumerated() {
       let ended = shards.withLock { shards -> Task<Void, Never>? in
         var shard = shards[number] ?? Shard()
@@ -169,6 +182,7 @@ public final class ClusteredRecordStore: RecordStore {
         shard.opened?.target = told.target == cluster ? nil : told.target
         guard isOther else { return nil }
         shard.opened?.problem = nil
+        shard.failureCount = 0
         defer { shard.move = nil }
         return shard.move
       }
@@ -234,15 +248,19 @@ public final class ClusteredRecordStore: RecordStore {
   /// Tries a move again after a pause, unless it is taken back, or the shard is opened anew.
   private func moveLater(_ shard: Int, _ number: Int) {
     @Sendable func isSame(_ state: Shard?) -> Bool { state?.moveNumber == number && state?.move != nil }
+    // A copy of all rows that fails again and again must not be all that the clusters do.
+    let failureCount = shards.withLock { $0[shard]?.failureCount ?? 0 }
+    let wait = pause * (1 << min(failureCount, 3))
     let nextTry = Task {
       // Dropped because a cancelled pause ends the tries.
-      guard (try? await Task.sleep(for: pause)) != nil else { return }
+      guard (try? await Task.sleep(for: wait)) != nil else { return }
       shards.withLock { if isSame($0[shard]) { $0[shard]?.move = nil } }
       moveIfAsked(shard)
     }
     let isTakenBack = shards.withLock { shards in
       guard isSame(shards[shard]) else { return true }
       shards[shard]?.move = nextTry
+      shards[shard]?.failureCount += 1
       return false
     }
     if isTakenBack { nextTry.cancel() }

@@ -25,6 +25,8 @@ struct MoveLog: Sendable {
   struct Part: Hashable, Sendable {
     var after: [Int64]
     var last: [Int64]
+
+    var changeCount: Int64 { zip(after, last).reduce(0) { $0 + $1.1 - $1.0 } }
   }
 
   /// Begins the log in a transaction of the shard's writer.

@@ -25,17 +25,49 @@ extension PostgreSQLConfiguration {
     installation == nil || other == nil || installation == other
   }
 
+  /// A session that the source's writer gets, so that it waits for no connection.
+  ///
+  /// Unchecked because one thread at a time has the session: the one that connects, then the writer's.
+  struct Arrival: @unchecked Sendable {
+    fileprivate let session: Session
+  }
+
+  /// Connects for the last round of a move.
+  /// - Parameter time: how long a statement may take.
+  func arrival(ofShard shard: Int, within time: Duration) throws -> Arrival {
+    do {
+      return Arrival(session: try movingSession(ofShard: shard, within: time))
+    } catch {
+      throw StoreError(migrating: shard, error)
+    }
+  }
+
   /// Changes the copy of a shard that arrives, in one transaction.
-  /// - Parameter time: how long the source may wait for it.
   /// - Throws: `StoreError.io` when the copy is not of this move.
-  func follow(_ moving: MovingShard, within time: Duration, _ body: (Session) throws -> Void) throws {
-    try withSession(ofShard: moving.shard, within: time, idle: Self.movingIdleLimit) { session in
-      try session.transaction {
-        guard try Self.standing(session)?.move == moving.standing.move else {
-          throw StoreError.io("shard \(moving.shard): \(name) has another copy than that of this move")
-        }
-        try body(session)
+  func follow(_ moving: MovingShard, _ body: (Session) throws -> Void) throws {
+    try withSession(ofShard: moving.shard, idle: Self.movingIdleLimit) { try change(moving, $0, body) }
+  }
+
+  /// The same in the last round.
+  /// - Parameter time: how long all of it may take. The session is lost then.
+  func follow(_ moving: MovingShard, _ arrival: Arrival, within time: Duration, _ body: (Session) throws -> Void)
+    throws
+  {
+    arrival.session.deadline = .now + time
+    defer { arrival.session.close() }
+    do {
+      try change(moving, arrival.session, body)
+    } catch {
+      throw StoreError(migrating: moving.shard, error)
+    }
+  }
+
+  private func change(_ moving: MovingShard, _ session: Session, _ body: (Session) throws -> Void) throws {
+    try session.transaction {
+      guard try Self.standing(session)?.move == moving.standing.move else {
+        throw StoreError.io("shard \(moving.shard): \(name) has another copy than that of this move")
       }
+      try body(session)
     }
   }
 

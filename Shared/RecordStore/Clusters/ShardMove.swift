@@ -27,10 +27,12 @@ struct ShardMove: Sendable {
 
   /// With fewer changed rows the writer brings the rest.
   private static let fewRows: Int64 = 300
-  /// The rounds after which the writer brings the rest however much it is.
+  /// The rounds after which the writer tries to bring the rest.
   private static let roundLimit = 30
-  /// The longest time that a statement of step 4 may take at the target.
-  private static let pauseLimit = Duration.seconds(10)
+  /// The most changed rows that the writer brings. With more the shard stays.
+  private static let restLimit: Int64 = 3000
+  /// The longest time that the source's writer waits for the target in step 4.
+  private static let pauseLimit = Duration.seconds(3)
   /// The longest time that the source's writer waits for the target without a statement of its own.
   static let idleLimit = Duration.seconds(60)
 
@@ -65,12 +67,13 @@ struct ShardMove: Sendable {
           let (rows, last) = try self.carryChanges(moving, log, after: after)
           return (begin + rows, last)
         }
-        if zip(after, position).reduce(0, { $0 + $1.1 - $1.0 }) < Self.fewRows { break }
+        if MoveLog.Part(after: after, last: position).changeCount < Self.fewRows { break }
       }
+      let arrival = try await onThread { try self.target.arrival(ofShard: self.shard, within: Self.pauseLimit) }
       try await willTake(4)
       let after = position
       count += try await inWriter { session, transaction in
-        try self.carryRest(session, transaction, standing, log, after: after)
+        try self.carryRest(session, transaction, standing, log, after: after, over: arrival)
       }
       try await willTake(5)
       try await onThread { try self.target.admit(shard: self.shard, move: standing.move ?? 0) }
@@ -119,7 +122,7 @@ struct ShardMove: Sendable {
       try reading.begin(.snapshot)
       let part = MoveLog.Part(after: after, last: try log.position(reading))
       var count = 0
-      try target.follow(moving, within: PostgreSQLConfiguration.longTime) {
+      try target.follow(moving) {
         count = try log.carry(part, from: reading, into: $0, rowCopy(log))
       }
       return (count, part.last)
@@ -128,13 +131,20 @@ struct ShardMove: Sendable {
 
   private func carryRest(
     _ session: Session, _ transaction: SQLiteTransaction, _ standing: ShardStanding, _ log: MoveLog,
-    after: [Int64]
+    after: [Int64], over arrival: PostgreSQLConfiguration.Arrival
   ) throws -> Int {
     let moving = try MovingShard(from: transaction.session, standing: standing, idle: Self.idleLimit)
     let part = MoveLog.Part(after: after, last: try log.position(session))
+    guard part.changeCount <= Self.restLimit else {
+      throw StoreError.io(
+        """
+        shard \(shard) is written faster than it can be copied: \(part.changeCount) rows have changed since the last \
+        round, and at most \(Self.restLimit) may hold its writers up
+        """)
+    }
     try goOn()
     var count = 0
-    try target.follow(moving, within: Self.pauseLimit) { arriving in
+    try target.follow(moving, arrival, within: Self.pauseLimit) { arriving in
       count = try log.carry(part, from: session, into: arriving, rowCopy(log))
       try PostgreSQLConfiguration.settle(moving, log.tables, arriving)
     }

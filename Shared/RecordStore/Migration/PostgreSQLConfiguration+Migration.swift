@@ -127,18 +127,25 @@ extension PostgreSQLConfiguration: MigrationPlace {
     ofShard shard: Int, within time: Duration = Self.longTime, idle: Duration = Self.longTime,
     _ body: (Session) throws -> Value
   ) throws -> Value {
-    var limits = session(ofShard: shard)
-    limits.name = Self.sessionName
-    limits.idleTransactionLimit = min(time, idle)
-    limits.commandLimit = time
-    limits.answerLimit = time + .seconds(10)
     do {
-      let session = try PostgreSQLTenure.connect(self, shard, limits)
+      let session = try movingSession(ofShard: shard, within: time, idle: idle)
       defer { session.close() }
       return try body(session)
     } catch {
       throw StoreError(migrating: shard, error)
     }
+  }
+
+  /// Connects. The limits are those of `withSession`.
+  func movingSession(ofShard shard: Int, within time: Duration, idle: Duration = Self.longTime)
+    throws(PostgreSQLError) -> Session
+  {
+    var limits = session(ofShard: shard)
+    limits.name = Self.sessionName
+    limits.idleTransactionLimit = min(time, idle)
+    limits.commandLimit = time
+    limits.answerLimit = time + .seconds(10)
+    return try PostgreSQLTenure.connect(self, shard, limits)
   }
 
   private func hold(_ session: Session, _ shard: Int) throws {

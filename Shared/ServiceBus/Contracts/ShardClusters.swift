@@ -79,6 +79,11 @@ extension ClusterMap {
   /// The clusters that ready workers reach.
   public var reachedClusters: Set<String> { Set(readyWorkers.flatMap(\.reachedClusters)) }
 
+  /// The clusters that ready workers reach, or that have shards.
+  public var namedClusters: Set<String> {
+    reachedClusters.union(holders.indices.map { cluster(ofShard: $0).name })
+  }
+
   /// Whether a ready worker reaches all of these clusters.
   public func isReached(_ clusters: [String]) -> Bool { readyWorkers.contains { clusters.allSatisfy($0.reaches) } }
 

@@ -2,6 +2,7 @@
 
 import Assets
 import Crypto
+import CuttingProxy
 import PostgreSQL
 import PrivateCluster
 import Records
@@ -55,6 +56,15 @@ struct Clusters: Sendable {
     return clusters
   }
 
+  /// Puts a proxy before a cluster.
+  mutating func proxy(to name: String) throws -> CuttingProxy {
+    let port = try PrivateCluster.shared.get().port
+    let proxy = try CuttingProxy(to: "127.0.0.1:\(port)")
+    let address = PrivateCluster.networkAddress(port: proxy.port)
+    all[name]?.address = address.replacing("dbname=postgres", with: "dbname=clusters_\(name)") + " sslmode=disable"
+    return proxy
+  }
+
   /// Runs statements in a cluster, with the shard's schema.
   func run(_ statements: [String], in name: String) throws {
     let session = try Session(try #require(all[name]).session(ofShard: 0))
@@ -75,6 +85,8 @@ final class StoreBox: Sendable {
 }
 
 extension ClusteredRecordStore {
+  func follow(_ placements: [ShardPlacement]) { follow(placements, named: []) }
+
   /// Opens shard 0 again and again until it is in a cluster.
   func openWhenMoved(to cluster: String, _ shard: any ShardStore) async throws -> any ShardStore {
     var shard = shard
