@@ -19,7 +19,7 @@ struct AdminCall: Hashable, Sendable {
     case addKey, listKeys, revokeKey
     case exportSchema, importSchema, promoteSchema, diffSchema
     case exportRules, importRules, listDuplicates
-    case status, workers, shards, acceptData, stores, zones, subscriptions, events
+    case status, workers, shards, acceptData, moveShard, stores, zones, subscriptions, events
     case explain, listQuarantine, retryQuarantine
     case backup, scrub
     case audit, listConflicts, restoreConflict, resolveConflict
@@ -112,6 +112,10 @@ struct AdminCall: Hashable, Sendable {
     case .shards: self.init("GET", admin + ["shards"])
     case .acceptData:
       self.init("POST", admin + ["shards", "accept"], body: Self.object { $0.member("what", argument) })
+    case .moveShard:
+      self.init(
+        "POST", admin + ["shards", argument, "move"],
+        body: Self.object { $0.member("to", invocation.value("to") ?? "") })
     case .stores: self.init("GET", admin + ["stores"], query: Self.given(invocation, "container"))
     case .events: self.init("GET", admin + ["events"], query: Self.given(invocation, "container"))
     case .zones: self.init("GET", admin + ["zones"], query: Self.given(invocation, "container"))

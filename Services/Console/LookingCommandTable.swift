@@ -34,6 +34,15 @@ extension Command {
         with newer data.
         """, examples: ["aquifer shards accept 3", "aquifer shards accept all"], action: .call(.acceptData)),
     Command(
+      "shards move", [Argument(name: "SHARD", explanation: "the shard's number")],
+      [.required("to", "CLUSTER", "the name of a cluster in the workers' --records")],
+      summary: "Move a shard to another cluster while it serves",
+      discussion: """
+        The shard's worker copies the rows and follows the changes. Saves wait for less than a second while it switches.
+        The command asks for the move and ends at once: `shards` shows how far it is, and what keeps it. A move that is
+        interrupted begins again. The shard's own cluster as CLUSTER takes the request back.
+        """, examples: ["aquifer shards move 3 --to west"], action: .call(.moveShard)),
+    Command(
       "stores", [], [onlyContainer, watch], summary: "List the devices' stores, those with the most to export first",
       examples: ["aquifer stores", "aquifer stores --watch"],
       action: .call(.stores)),

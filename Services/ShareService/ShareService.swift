@@ -160,8 +160,8 @@ public final class ShareService: Sendable {
     handlers.on(FetchShardEpochs.self) { message, _, _ in
       Answer(try await Self.answering(log) { try await directory.shardEpochs(message) })
     }
-    handlers.on(NoteShardEpochs.self) { message, _, _ in
-      try await Self.answering(log) { try await directory.note(message) }
+    handlers.on(NoteShardEpochs.self) { [cluster] message, _, _ in
+      if try await Self.answering(log, { try await directory.note(message) }) { await cluster.notice() }
       return Answer(Acknowledgement())
     }
     handlers.on(SignIn.self) { [signIns] message, _, _ in
@@ -206,7 +206,9 @@ public final class ShareService: Sendable {
       sentPings: { [cluster] question in await cluster.reports?.pings(question) ?? PingList() },
       lastMailFailure: { [mails] in await mails.lastFailure },
       pushRecords: { [cluster] ids in await cluster.reports?.pushRecords(of: ids) ?? PushRecordList() },
-      records: { [cluster] subject, query in try await cluster.records?.answer(subject, query) })
+      records: { [cluster] subject, query in try await cluster.records?.answer(subject, query) },
+      map: { [cluster] in await cluster.reports?.map() },
+      clustersChanged: { [cluster] in await cluster.notice() })
     handlers.on(OperatorRequest.self) { message, body, _ in
       let answer = await operators.answer(message, body: body)
       return Answer(
@@ -232,8 +234,9 @@ public final class ShareService: Sendable {
     // restored from a backup.
     let publisher = ClusterMapPublisher(
       bus: bus, shardCount: directory.shardCount, persisted: stored.map, epoch: directory.epoch,
-      startVersion: stored.version, leastVersion: clock.now, persist: { try await directory.store($0) },
-      report: { log.warning("cluster map not kept", ["reason": .text($0)]) })
+      startVersion: stored.version, leastVersion: clock.now,
+      clusters: { try await directory.clusters(known: $0) }, persist: { try await directory.store($0) },
+      report: { log.warning("the cluster map has a problem", ["reason": .text($0)]) })
     await announcer.attach(bus)
     await jobs.attach(bus) { publisher.current }
     await removals.attach(bus) { publisher.current }
@@ -250,7 +253,8 @@ public final class ShareService: Sendable {
         bus: bus, shardCount: directory.shardCount, now: { [clock] in clock.now }, map: { publisher.current },
         // Dropped because an unreadable count is left out of the report.
         sharedZoneCount: { [directory] in (try? await directory.sharedZoneCounts())?.active }),
-      own.map { ClusterRecords(bus: bus, own: $0, clock: clock) { publisher.current } })
+      own.map { ClusterRecords(bus: bus, own: $0, clock: clock) { publisher.current } },
+      onNotice: { publisher.notice() })
     return publisher
   }
 
@@ -299,9 +303,14 @@ public final class ShareService: Sendable {
 private actor ClusterSource {
   private(set) var reports: ClusterReports?
   private(set) var records: ClusterRecords?
+  private var onNotice: @Sendable () -> Void = {}
 
-  func attach(_ reports: ClusterReports, _ records: ClusterRecords?) {
+  func attach(_ reports: ClusterReports, _ records: ClusterRecords?, onNotice: @escaping @Sendable () -> Void) {
     self.reports = reports
     self.records = records
+    self.onNotice = onNotice
   }
+
+  /// Says that the clusters of shards may have changed.
+  func notice() { onNotice() }
 }

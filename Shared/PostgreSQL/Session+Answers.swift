@@ -87,8 +87,10 @@ extension Session {
   /// Waits until the socket is ready, and takes what has arrived.
   /// - Returns: false when nothing can be read any more.
   private func wait(_ name: String, _ events: Int32) throws(PostgreSQLError) -> Bool {
-    guard isReady(events, within: answerMilliseconds) else {
-      throw lose(name, "", "the server has not answered for \(answerMilliseconds) ms")
+    let rest = deadline.map { Int32(clamping: Int(max(.zero, $0 - .now) / .milliseconds(1))) } ?? .max
+    guard rest > 0, isReady(events, within: min(rest, answerMilliseconds)) else {
+      let reason = "the server has not answered for \(answerMilliseconds) ms"
+      throw lose(name, "", rest < answerMilliseconds ? "the time for all answers is over" : reason)
     }
     return PQconsumeInput(handle) == 1
   }

@@ -18,6 +18,9 @@ public final class Session {
   private var encoded = EncodedValues()
   var unflushedByteCount = 0
   var answerMilliseconds: Int32
+  /// The end of all waiting, whatever the server still sends: the session is lost then. nil: each answer has its own
+  /// time (`SessionConfiguration.answerLimit`).
+  public var deadline: ContinuousClock.Instant?
   /// The warnings that the server sent. It lives as long as the session.
   let warningCount = UnsafeMutablePointer<Int>.allocate(capacity: 1)
   /// The open savepoints, with those that wait.

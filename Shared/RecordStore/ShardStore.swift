@@ -66,12 +66,21 @@ public protocol RecordStore: Sendable {
   /// The other worker that holds the shard, in the engine's words for operators, such as `process 4711`; nil when none
   /// does or it is unknown.
   func holder(ofShard shard: Int) -> String?
+  /// Takes the clusters of shards as the directory has them, in the order of the shards. The store moves open shards to
+  /// their targets. An engine without clusters does nothing.
+  /// - Parameter named: all clusters that the installation is known to have. A shard is made only by a store that has
+  ///   all of them.
+  func follow(_ clusters: [ShardPlacement], named: Set<String>)
+  /// Where the shard was opened last; nil for an engine without clusters, and before.
+  func placement(ofShard shard: Int) -> ShardPlacement?
 }
 
 extension RecordStore {
   /// Opens a shard without knowing its epoch.
   public func open(shard: Int) async throws -> any ShardStore { try await open(shard: shard, knownEpoch: 0) }
   public func holder(ofShard shard: Int) -> String? { nil }
+  public func follow(_ clusters: [ShardPlacement], named: Set<String>) {}
+  public func placement(ofShard shard: Int) -> ShardPlacement? { nil }
 }
 
 /// One open shard. Bodies write one after the other and are committed in groups, because making a commit durable costs

@@ -29,6 +29,8 @@ public struct BusConfiguration: Sendable {
   public var keys: BusKeys?
   /// The newest stored format of shards that this process knows; only workers set it. Peers learn it.
   public var shardFormat: Int?
+  /// The clusters that this process reaches; only workers set it. Peers learn it.
+  public var clusters: [String]?
   /// Gets events for operators, on the bus's own thread: it must neither block nor call the bus.
   public var observe: @Sendable (BusEvent) -> Void = { _ in }
 

@@ -133,10 +133,12 @@ public struct Peer: Hashable, Sendable, Codable {
   /// Of share services, the one with the highest epoch leads. Other processes announce the epoch that they follow. nil
   /// counts as 0.
   public var epoch: Int64?
+  /// The clusters that a worker reaches (`ShardCluster`); nil: the main one.
+  public var clusters: [String]?
 
   public init(
     name: String, role: Role, incarnation: UInt64, endpoint: String, isReady: Bool, adminURL: String? = nil,
-    shardFormat: Int? = nil, epoch: Int64? = nil
+    shardFormat: Int? = nil, epoch: Int64? = nil, clusters: [String]? = nil
   ) {
     self.name = name
     self.role = role
@@ -146,6 +148,7 @@ public struct Peer: Hashable, Sendable, Codable {
     self.adminURL = adminURL
     self.shardFormat = shardFormat
     self.epoch = epoch
+    self.clusters = clusters
   }
 }
 

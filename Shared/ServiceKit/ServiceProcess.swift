@@ -46,20 +46,23 @@ public struct ServiceProcess: Sendable {
   let options: [Option]
   let prepare: Prepare
   private let shardFormat: Int?
+  private let clusters: @Sendable (Options) -> [String]?
 
   /// - Parameters:
   ///   - summary: the purpose of the process, for `--help`.
   ///   - options: the service's own options; `commonOptions` are added.
   ///   - examples: whole command lines.
   ///   - shardFormat: the newest stored format of shards that a worker knows; nil for other roles.
+  ///   - clusters: the clusters that a worker reaches; nil: the main one.
   ///   - prepare: makes the service. Its errors end the process with code 78, and those of the `Start` that it returns
   ///     with 74. An `ExitError` keeps its own code.
   public init(
     role: Role, summary: String, options: [Option] = [], examples: [String] = [], shardFormat: Int? = nil,
-    prepare: @escaping Prepare
+    clusters: @escaping @Sendable (Options) -> [String]? = { _ in nil }, prepare: @escaping Prepare
   ) {
     self.role = role
     self.shardFormat = shardFormat
+    self.clusters = clusters
     self.options = options + Self.commonOptions(role)
     self.prepare = prepare
     help = HelpText(
@@ -253,6 +256,7 @@ public struct ServiceProcess: Sendable {
     var configuration = BusConfiguration()
     configuration.keys = keys
     configuration.shardFormat = shardFormat
+    configuration.clusters = clusters(context.options)
     configuration.heldByteCount = max(
       MemoryLimit(context.options, role: role).byteCount / 8, 2 * configuration.partByteLimit)
     configuration.observe = { event in

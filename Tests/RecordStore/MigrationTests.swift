@@ -270,7 +270,7 @@ struct MigrationTests {
 
 extension Result where Failure == any Error, Success: Sendable {
   /// The outcome of an asynchronous body.
-  fileprivate init(_ body: () async throws -> Success) async {
+  init(_ body: () async throws -> Success) async {
     do { self = .success(try await body()) } catch { self = .failure(error) }
   }
 }

@@ -223,7 +223,8 @@ extension World {
     ("GET", "push-services", ""), ("POST", "push-services", #"{"name":"servers","kind":"webhook"}"#),
     ("DELETE", "push-services/servers", ""), ("DELETE", "registrations/1", ""),
     ("POST", "invitations", #"{"email":"ada@example.org"}"#), ("DELETE", "invitations/ada@example.org", ""),
-    ("POST", "shards/accept", #"{"what":"all"}"#), ("POST", "quarantine/retry", ""), ("GET", "fields", ""),
+    ("POST", "shards/accept", #"{"what":"all"}"#), ("POST", "shards/0/move", #"{"to":"main"}"#),
+    ("POST", "quarantine/retry", ""), ("GET", "fields", ""),
     ("DELETE", "tokens/abcdefgh", ""), ("DELETE", "keys/abcdefgh", ""), ("DELETE", "sessions/abcdefgh", ""),
   ]
 

@@ -11,7 +11,7 @@ enum Main {
       role: .worker, summary: "Holds shards: zones, records, history, and the mirroring between them.",
       options: Worker.options,
       examples: ["aquifer-worker --data /var/lib/aquifer --share ipc:///run/aquifer/share.sock"],
-      shardFormat: Worker.shardFormat
+      shardFormat: Worker.shardFormat, clusters: Worker.clusters
     ) { context, handlers in
       let worker = try Worker(context)
       worker.register(in: &handlers)

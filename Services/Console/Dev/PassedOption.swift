@@ -32,7 +32,7 @@ struct PassedOption: Hashable, Sendable {
       "the longest time that the gateway tries a request before it answers TRY_AGAIN_LATER"),
     PassedOption("assets", "PLACE", [.gateway, .worker], "the folder or s3://bucket/prefix?… of assets"),
     PassedOption("assets-credentials", "FILE", [.gateway, .worker], "the file with the bucket's access key"),
-    PassedOption("records", "URL", [.worker], "the database of PostgreSQL that keeps the shards"),
+    PassedOption("records", "URL", [.worker], "the clusters of PostgreSQL that keep the shards"),
     PassedOption("records-from", "PLACE", [.worker], "the folder or database that shards leave while workers serve"),
     PassedOption(
       "allow-asynchronous", nil, [.worker], "accept a database whose commits wait for no synchronous standby"),

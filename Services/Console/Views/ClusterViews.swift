@@ -62,16 +62,28 @@ enum ClusterViews {
     return View.table(columns, rows)
   }
 
-  /// One line for each worker, with the numbers of its shards.
+  /// One line for each worker and cluster, with the numbers of its shards, and one for each shard that moves.
   static func shards(_ answer: JSONValue) -> String {
-    var byWorker: [String: [Int64]] = [:]
-    for shard in answer["shards"]?.elements ?? [] {
-      byWorker[shard["worker"]?.string ?? "", default: []].append(shard["shard"]?.int64 ?? -1)
+    let shards = answer["shards"]?.elements ?? []
+    func cluster(_ shard: JSONValue) -> String { shard["cluster"]?.string ?? "main" }
+    let hasClusters = shards.contains { cluster($0) != "main" }
+    let groups = Dictionary(grouping: shards) { [$0["worker"]?.string ?? "", cluster($0)] }
+    let rows = groups.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map { key, shards in
+      let cells = [String(shards.count), Units.ranges(shards.map { $0["shard"]?.int64 ?? -1 })]
+      return View.Row(
+        isOdd: key[0].isEmpty, cells: [key[0].isEmpty ? "NONE" : key[0]] + (hasClusters ? [key[1]] : []) + cells)
     }
-    let rows = byWorker.sorted { $0.key < $1.key }.map { worker, shards in
-      View.Row(
-        isOdd: worker.isEmpty, cells: [worker.isEmpty ? "NONE" : worker, String(shards.count), Units.ranges(shards)])
+    let moving = shards.filter { $0["movesTo"] != nil }.map { shard in
+      let problem = shard["moveProblem"]?.string
+      return View.Row(
+        isOdd: problem != nil,
+        cells: [
+          View.text(shard["shard"]), cluster(shard), View.text(shard["movesTo"]), View.text(shard["movedRows"]),
+          problem ?? "",
+        ])
     }
-    return View.table(["worker", "count", "shards"], rows)
+    let table = View.table(["worker"] + (hasClusters ? ["cluster"] : []) + ["count", "shards"], rows)
+    if moving.isEmpty { return table }
+    return table + "\n\n" + View.table(["moves", "from", "to", "rows", "problem"], moving)
   }
 }

@@ -59,21 +59,25 @@ extension Directory {
     return FetchShardEpochs.Reply(epochs: try shards.map { try known(Self.subject(ofShard: $0))?.epoch ?? 0 })
   }
 
-  func note(_ message: NoteShardEpochs) throws {
+  /// - Returns: whether a shard is in another cluster than before.
+  @discardableResult func note(_ message: NoteShardEpochs) throws -> Bool {
     let news = try message.epochs.filter { (0..<shardCount).contains($0.shard) }.filter {
       try known(Self.subject(ofShard: $0.shard))?.epoch ?? 0 < $0.epoch
     }
-    if news.isEmpty { return }
-    try change {
+    if news.isEmpty { return false }
+    return try change {
       for opened in news { try set(Self.subject(ofShard: opened.shard), Known(epoch: opened.epoch, nonce: "")) }
+      return try noteClusters(of: news)
     }
   }
 
   /// Forgets the folder or shard in use, so that the present one is accepted at the next claim.
-  /// - Parameter what: the number of a shard, `data`, `assets` or `all`.
+  /// - Parameters:
+  ///   - what: the number of a shard, `data`, `assets` or `all`.
+  ///   - known: the clusters that ready workers reach. Accepted shards of others can be made in these.
   /// - Returns: the forgotten subjects; folders before shards.
   /// - Throws: `badRequest` for any other text.
-  func acceptData(_ what: String) throws -> [String] {
+  func acceptData(_ what: String, known: Set<String>) throws -> [String] {
     var subjects: [String]
     switch what {
     case "data", "assets": subjects = [what]
@@ -84,8 +88,10 @@ extension Directory {
       }
       subjects = [Self.subject(ofShard: shard)]
     }
-    subjects = try subjects.filter { try known($0) != nil }
+    let shards = (0..<shardCount).filter { subjects.contains(Self.subject(ofShard: $0)) }
+    subjects = try subjects.filter { try self.known($0) != nil }
     try change {
+      try forgetClusters(of: shards, known: known)
       for subject in subjects {
         try connection.statement(SQL("dataEpoch.forget", "DELETE FROM dataEpoch WHERE subject = ?1")).binding(subject)
           .run()

@@ -75,7 +75,8 @@ struct ClusterReports: Sendable {
   }
 
   private func shards() async -> OperatorAnswer {
-    let holders = await map()?.holders ?? Array(repeating: nil, count: shardCount)
+    let map = await map()
+    let holders = map?.holders ?? Array(repeating: nil, count: shardCount)
     // Only the report of a shard's holder counts.
     var standings: [Int64: JSONValue] = [:]
     for (worker, standing) in await gather("shards", [:]).elements(of: "shards") {
@@ -91,7 +92,11 @@ struct ClusterReports: Sendable {
         writer.member("shard", shard)
         writer.key("worker")
         if let holder { writer.string(holder) } else { writer.null() }
-        for key in ["state", "epoch", "reason"] {
+        if let cluster = map?.cluster(ofShard: shard) {
+          writer.member("cluster", cluster.name)
+          if let target = cluster.target { writer.member("movesTo", target) }
+        }
+        for key in ["state", "epoch", "reason", "movedRows", "moveProblem"] {
           guard let value = standings[Int64(shard)]?[key] else { continue }
           writer.key(key)
           writer.value(value)

@@ -4,6 +4,7 @@ import Assets
 import JSON
 import RecordStore
 import Records
+import ServiceBus
 import ServiceKit
 import WebServices
 
@@ -14,7 +15,9 @@ extension OperatorAPI {
     guard let what = try JSONValue.request(body)["what"]?.string else {
       throw RecordError(.badRequest, "what is missing")
     }
-    let accepted = try await directory.acceptData(what)
+    let known = await map()?.reachedClusters ?? []
+    let accepted = try await directory.acceptData(what, known: known)
+    await clustersChanged()
     log.warning("data were accepted as they are", ["what": .text(accepted.joined(separator: " "))])
     return OperatorAnswer { writer in
       writer.key("accepted")

@@ -77,6 +77,10 @@ struct OperatorAPI: Sendable {
   /// Answers the calls on the processes' own figures and log lines.
   var records: @Sendable (_ subject: String, _ query: [String: String]) async throws -> OperatorAnswer? = { _, _ in nil
   }
+  /// The latest map; nil before the first.
+  var map: @Sendable () async -> ClusterMap? = { nil }
+  /// Says that the clusters of shards have changed.
+  var clustersChanged: @Sendable () async -> Void = {}
 
   /// A request as the gateway forwarded it.
   struct Request: Sendable {
@@ -156,6 +160,9 @@ struct OperatorAPI: Sendable {
     case .shards where path.count == 4 && path[3] == "accept":
       guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
       return try await acceptData(body)
+    case .shards where path.count == 5 && path[4] == "move":
+      guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
+      return try await moveShard(path[3], body)
     case .quarantine where path.count == 4 && path[3] == "retry":
       guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
       guard let answer = await command("quarantine/retry", try retryQuery(message.query)) else {

@@ -1,4 +1,4 @@
-// Reads the place of shards: files of the data folder, or a database that workers on every machine reach.
+// Reads the place of shards: files of the data folder, or clusters of PostgreSQL that workers on every machine reach.
 
 import Assets
 import Crypto
@@ -11,7 +11,7 @@ struct RecordPlace: Sendable {
     /// The folder that all workers of the installation share.
     case folder(String)
     /// PostgreSQL. The data folder is the machine's own and holds nothing that others need.
-    case database(address: String)
+    case clusters([ClusterAddress])
   }
 
   private let current: Engine
@@ -33,7 +33,8 @@ struct RecordPlace: Sendable {
       name, .secret,
       help: """
         The database of PostgreSQL that keeps the shards, for workers on several machines: \
-        postgresql://USER@HOST1,HOST2/DATABASE, or libpq's keywords. Needs --assets. Without it, files in <data>/shards.
+        postgresql://USER@HOST1,HOST2/DATABASE, or libpq's keywords. Several clusters are NAME=postgresql://… between \
+        spaces; one without a name is `main`. Needs --assets. Without it, files in <data>/shards.
         """),
     Option(
       formerName, .secret,
@@ -65,11 +66,15 @@ struct RecordPlace: Sendable {
         throw ExitError(.configuration, "--\(Self.laxity) is about the database of --\(Self.name), which is not given.")
       }
       current = .folder(data)
-      self.former = try former.map { try Self.database($0, of: Self.formerName) }
+      self.former = try former.map {
+        .clusters(try Self.alone(try Self.clusters($0, of: Self.formerName), of: Self.formerName))
+      }
       return
     }
-    current = try Self.database(address, of: Self.name)
-    if former.map(PostgreSQLConfiguration.isAddress) == true {
+    let clusters = try Self.clusters(address, of: Self.name)
+    current = .clusters(clusters)
+    if former != nil { _ = try Self.alone(clusters, of: Self.name) }
+    if former.map({ ClusterAddress.list($0) != nil }) == true {
       throw ExitError(
         .configuration, "--\(Self.formerName) is a database like --\(Self.name): one of them is a folder.")
     }
@@ -89,12 +94,33 @@ struct RecordPlace: Sendable {
     }
   }
 
-  private static func database(_ address: String, of option: String) throws -> Engine {
-    guard PostgreSQLConfiguration.isAddress(address) else {
+  /// The clusters of `--records-from`, or those that it fills. Before a move all shards are in the main cluster, as a
+  /// folder's are.
+  private static func alone(_ clusters: [ClusterAddress], of option: String) throws -> [ClusterAddress] {
+    if clusters.map(\.name) == [ClusterAddress.main] { return clusters }
+    throw ExitError(
+      .configuration,
+      """
+      --\(option) must have one cluster, named \(ClusterAddress.main) or without a name, as long as --\(formerName) is \
+      given. Move shards between clusters before or afterwards.
+      """)
+  }
+
+  private static func clusters(_ text: String, of option: String) throws -> [ClusterAddress] {
+    guard let clusters = ClusterAddress.list(text) else {
       throw ExitError(
-        .configuration, "--\(option) is no address of PostgreSQL, such as postgresql://aquifer@db1,db2/aquifer.")
+        .configuration,
+        """
+        --\(option) is no address of PostgreSQL, such as postgresql://aquifer@db1,db2/aquifer, and no list of clusters \
+        of different names, such as main=postgresql://db1/aquifer west=postgresql://db2/aquifer.
+        """)
     }
-    return .database(address: address)
+    return clusters
+  }
+
+  /// The names of the clusters of `--records`; nil for shards in files.
+  static func clusterNames(_ options: Options) -> [String]? {
+    options.text(name).flatMap { ClusterAddress.list($0)?.map(\.name) }
   }
 
   /// The data folder if it belongs to the installation. A machine's own is compared with nothing.
@@ -107,23 +133,36 @@ struct RecordPlace: Sendable {
     shardCount: Int, assets: any AssetStore, keys: KeyRing, installation: InstallationID, options: StoreOptions,
     log: Log
   ) throws(StoreError) -> any RecordStore {
-    func place(_ engine: Engine) -> ShardPlace {
+    func configuration(_ cluster: ClusterAddress) -> PostgreSQLConfiguration {
+      var configuration = PostgreSQLConfiguration(
+        address: cluster.address, assets: assets, keys: keys, installation: installation, options: options)
+      configuration.allowsAsynchronous = allowsAsynchronous
+      return configuration
+    }
+    func place(_ engine: Engine) throws(StoreError) -> ShardPlace {
       switch engine {
       case .folder(let data):
         return .files(
           SQLiteConfiguration(
             directory: data + "/shards", assets: assets, keys: keys, installation: installation, options: options))
-      case .database(let address):
-        var configuration = PostgreSQLConfiguration(
-          address: address, assets: assets, keys: keys, installation: installation, options: options)
-        configuration.allowsAsynchronous = allowsAsynchronous
-        return .database(configuration)
+      case .clusters(let clusters):
+        guard let first = clusters.first, clusters.count == 1 else {
+          throw .io("shards move between a folder and one cluster, not \(clusters.count)")
+        }
+        return .database(configuration(first))
       }
     }
     let problem: @Sendable (String) -> Void = { log.error("a damaged record was skipped", ["problem": .text($0)]) }
-    guard let former else { return try place(current).store(shardCount: shardCount, report: problem) }
-    return try MovingRecordStore(
-      from: place(former), to: place(current), shardCount: shardCount, problem: problem,
-      report: { log.info("a shard moves", ["news": .text($0)]) })
+    let report: @Sendable (String) -> Void = { log.info("a shard moves", ["news": .text($0)]) }
+    if let former {
+      return try MovingRecordStore(
+        from: place(former), to: place(current), shardCount: shardCount, problem: problem, report: report)
+    }
+    if case .clusters(let clusters) = current {
+      return try ClusteredRecordStore(
+        Dictionary(uniqueKeysWithValues: clusters.map { ($0.name, configuration($0)) }), shardCount: shardCount,
+        problem: problem, report: report)
+    }
+    return try place(current).store(shardCount: shardCount, report: problem)
   }
 }

@@ -9,12 +9,14 @@ import ZoneCommit
 /// Asks the directory for a shard's epoch before the shard is opened, and reports the new epoch afterwards.
 actor ShardEpochs: ShardWork {
   private let bus: any Bus
+  /// The cluster in which a shard was opened; nil without clusters.
+  private let cluster: @Sendable (_ shard: Int) -> String?
   private let log: Log
   private let pause: @Sendable (Duration) async -> Void
   /// The epoch that the directory last gave, or the one a shard was opened with here.
   private var known: [Int: Int64] = [:]
   /// Epochs that the next message reports; one message carries all that wait.
-  private var waiting: [Int: Int64] = [:]
+  private var waiting: [Int: NoteShardEpochs.Opened] = [:]
   private var waiters: [CheckedContinuation<Bool, Never>] = []
   private var isSending = false
 
@@ -22,8 +24,12 @@ actor ShardEpochs: ShardWork {
   private static let retryPause = Duration.milliseconds(200)
   private static let latePause = Duration.seconds(2)
 
-  init(bus: any Bus, log: Log, pause: @escaping @Sendable (Duration) async -> Void) {
+  init(
+    bus: any Bus, cluster: @escaping @Sendable (_ shard: Int) -> String? = { _ in nil }, log: Log,
+    pause: @escaping @Sendable (Duration) async -> Void
+  ) {
     self.bus = bus
+    self.cluster = cluster
     self.log = log
     self.pause = pause
   }
@@ -86,7 +92,9 @@ actor ShardEpochs: ShardWork {
 
   /// - Returns: true if the directory knows the epoch.
   private func note(_ shard: Int, _ epoch: Int64) async -> Bool {
-    waiting[shard] = max(waiting[shard] ?? 0, epoch)
+    if waiting[shard]?.epoch ?? 0 <= epoch {
+      waiting[shard] = NoteShardEpochs.Opened(shard: shard, epoch: epoch, cluster: cluster(shard))
+    }
     return await withCheckedContinuation { continuation in
       waiters.append(continuation)
       if !isSending {
@@ -100,7 +108,7 @@ actor ShardEpochs: ShardWork {
   private func send() async {
     while !waiters.isEmpty {
       let (message, asking) = (
-        NoteShardEpochs(epochs: waiting.sorted { $0.key < $1.key }.map { .init(shard: $0.key, epoch: $0.value) }),
+        NoteShardEpochs(epochs: waiting.sorted { $0.key < $1.key }.map(\.value)),
         waiters
       )
       waiting = [:]

@@ -61,6 +61,8 @@ extension ShardHost {
     let epoch: Int64?
     /// Why it is out of service.
     let reason: String?
+    /// Its cluster and its move.
+    var placement: ShardPlacement?
   }
 
   /// The assigned shards, ascending.
@@ -69,7 +71,8 @@ extension ShardHost {
       Standing(
         shard: number, state: shard.store != nil ? .open : shard.outage != nil ? .outOfService : .opening,
         epoch: shard.store?.epoch,
-        reason: shard.store == nil ? shard.outage.map { String(describing: $0) } : nil)
+        reason: shard.store == nil ? shard.outage.map { String(describing: $0) } : nil,
+        placement: recordStore.placement(ofShard: number))
     }
   }
 }

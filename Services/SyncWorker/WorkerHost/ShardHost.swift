@@ -173,6 +173,11 @@ actor ShardHost: OpenShards {
       log.error("a cluster map of another installation was ignored", ["shards": .integer(Int64(map.shardCount))])
       return []
     }
+    recordStore.follow(
+      (0..<map.shardCount).map { number in
+        let cluster = map.cluster(ofShard: number)
+        return ShardPlacement(cluster: cluster.name, target: cluster.target)
+      }, named: map.namedClusters)
     var added: [Int] = []
     for (number, holder) in map.holders.enumerated() {
       if holder == name {

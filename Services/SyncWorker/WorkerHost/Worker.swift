@@ -249,7 +249,8 @@ public final class Worker: Sendable {
     let census = ShardCensus(metrics: context.metrics, clock: context.clock, log: context.log, pause: pause)
     let generations = EnvironmentGenerations(
       schemas: schemas, changes: publisher, clock: context.clock, log: context.log, pause: pause)
-    let epochs = ShardEpochs(bus: bus, log: context.log, pause: pause)
+    let epochs = ShardEpochs(
+      bus: bus, cluster: { store.placement(ofShard: $0)?.cluster }, log: context.log, pause: pause)
     let host = ShardHost(
       name: context.name, store: store, epochs: epochs,
       work: [

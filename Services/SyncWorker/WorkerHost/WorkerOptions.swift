@@ -3,6 +3,9 @@
 public import ServiceKit
 
 extension Worker {
+  /// The clusters that a worker with these options reaches; nil: the main one.
+  public static let clusters: @Sendable (Options) -> [String]? = { RecordPlace.clusterNames($0) }
+
   public static let options =
     [
       Option(

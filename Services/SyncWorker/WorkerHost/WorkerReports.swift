@@ -146,6 +146,8 @@ struct WorkerReports: Sendable {
       output.member("state", standing.state.rawValue)
       if let epoch = standing.epoch { output.member("epoch", epoch) }
       if let reason = standing.reason { output.member("reason", reason) }
+      if let count = standing.placement?.movedRowCount { output.member("movedRows", count) }
+      if let problem = standing.placement?.problem { output.member("moveProblem", problem) }
       output.endObject()
     }
     output.endArray()

@@ -36,11 +36,19 @@ extension PostgreSQLConfiguration: MigrationPlace {
   /// One transaction: an interrupted move leaves nothing.
   func receive(_ moving: MovingShard, fill: (StoreConnection) throws -> Void) throws {
     let (shard, standing) = (moving.shard, moving.standing)
-    try withSession(ofShard: shard) { session in
+    try withSession(ofShard: shard, idle: moving.yieldsToLater ? Self.movingIdleLimit : Self.longTime) { session in
       try hold(session, shard)
       try session.transaction {
         if let found = try Self.standing(session) {
+          // Their copy may be the only one, between the last two steps of a move of theirs.
+          guard found.shardCount == standing.shardCount, Self.isSame(found.installation, standing.installation) else {
+            throw StoreError.io("shard \(shard) of another installation is in \(name)")
+          }
           if found.move == nil { throw StoreError.io("shard \(shard) has just been made in \(name): stop its workers") }
+          // Another owner's copy: theirs is the shard by now.
+          if moving.yieldsToLater, found.epoch > standing.epoch {
+            throw StoreError.io("shard \(shard): \(name) has a copy of a later epoch, \(found.epoch)")
+          }
           try session.queue(Command("drop", "DROP SCHEMA \(schema(ofShard: shard)) CASCADE"))
         }
         var target = self
@@ -48,20 +56,24 @@ extension PostgreSQLConfiguration: MigrationPlace {
         try PostgreSQLUpgrade(configuration: target, shard: shard, shardCount: standing.shardCount, knownEpoch: 0)
           .run(session)
         try session.queue(ArrivalQuery.epoch.command, [.integer(standing.epoch)])
-        for (key, value) in moving.counters + [(.move, standing.move ?? 0)] {
-          try session.queue(ShardQuery.setMeta.command, [.text(key.rawValue), .integer(value)])
-        }
         try fill(.postgreSQL(session))
-        for table in try StoredTable.all() {
-          if table.hasNumberedRows {
-            let last = table.name == "journal" ? moving.lastConflict : 0
-            try session.queue(Command("keys \(table.name)", ArrivalQuery.keys(of: table.name)), [.integer(last)])
-          }
-          try session.queue(Command("analyse \(table.name)", "ANALYZE \(table.name)"))
-        }
-        try session.queue(ArrivalQuery.recordKeys.command)
+        let tables = try StoredTable.all()
+        try Self.settle(moving, tables, session)
+        for table in tables { try session.queue(Command("analyse \(table.name)", "ANALYZE \(table.name)")) }
       }
     }
+  }
+
+  /// Writes what a shard has besides its rows, behind them.
+  static func settle(_ moving: MovingShard, _ tables: [StoredTable], _ session: Session) throws {
+    for (key, value) in moving.counters + [(.move, moving.standing.move ?? 0)] {
+      try session.queue(ShardQuery.setMeta.command, [.text(key.rawValue), .integer(value)])
+    }
+    for table in tables where table.hasNumberedRows {
+      let last = table.name == "journal" ? moving.lastConflict : 0
+      try session.queue(Command("keys \(table.name)", ArrivalQuery.keys(of: table.name)), [.integer(last)])
+    }
+    try session.queue(ArrivalQuery.recordKeys.command)
   }
 
   func read<Value>(shard: Int, _ body: (StoreConnection) throws -> Value) throws -> Value {
@@ -102,24 +114,38 @@ extension PostgreSQLConfiguration: MigrationPlace {
   // MARK: Pieces
 
   private static let sessionName = "aquifer migrate"
+  /// For the wait while the other cluster reads or writes. The session of a process that hangs must end, because
+  /// another owner's move waits for it.
+  static let movingIdleLimit = Duration.seconds(900)
   /// For statements about all rows of a shard, and for the wait while the other place reads or writes.
-  private static let longTime = Duration.seconds(7200)
+  static let longTime = Duration.seconds(7200)
 
-  @discardableResult private func withSession<Value>(ofShard shard: Int, _ body: (Session) throws -> Value) throws
-    -> Value
-  {
-    var limits = session(ofShard: shard)
-    limits.name = Self.sessionName
-    limits.idleTransactionLimit = Self.longTime
-    limits.commandLimit = Self.longTime
-    limits.answerLimit = Self.longTime + .seconds(10)
+  /// - Parameters:
+  ///   - time: how long a statement may take.
+  ///   - idle: how long a transaction may wait for this process, if that is shorter.
+  @discardableResult func withSession<Value>(
+    ofShard shard: Int, within time: Duration = Self.longTime, idle: Duration = Self.longTime,
+    _ body: (Session) throws -> Value
+  ) throws -> Value {
     do {
-      let session = try PostgreSQLTenure.connect(self, shard, limits)
+      let session = try movingSession(ofShard: shard, within: time, idle: idle)
       defer { session.close() }
       return try body(session)
     } catch {
       throw StoreError(migrating: shard, error)
     }
+  }
+
+  /// Connects. The limits are those of `withSession`.
+  func movingSession(ofShard shard: Int, within time: Duration, idle: Duration = Self.longTime)
+    throws(PostgreSQLError) -> Session
+  {
+    var limits = session(ofShard: shard)
+    limits.name = Self.sessionName
+    limits.idleTransactionLimit = min(time, idle)
+    limits.commandLimit = time
+    limits.answerLimit = time + .seconds(10)
+    return try PostgreSQLTenure.connect(self, shard, limits)
   }
 
   private func hold(_ session: Session, _ shard: Int) throws {
@@ -128,7 +154,7 @@ extension PostgreSQLConfiguration: MigrationPlace {
     }
   }
 
-  private static func standing(_ session: Session) throws -> ShardStanding? {
+  static func standing(_ session: Session) throws -> ShardStanding? {
     guard try session.rows(TenureQuery.tables.command).first?.boolean(0) == true,
       let row = try session.rows(TenureQuery.find.command).first
     else { return nil }

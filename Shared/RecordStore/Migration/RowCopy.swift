@@ -21,25 +21,29 @@ struct RowCopy {
   /// - Parameter target: gets the rows; nil: they are only read.
   /// - Returns: the tallies of all tables, in their order.
   func run(from source: StoreConnection, into target: StoreConnection? = nil) throws -> [TableTally] {
-    try tables.map { table in
-      let digest = RowDigest()
-      let insert = try target?.statement(table.insert(target?.dialect ?? .sqlite))
-      var count = 0
-      try source.statement(table.select).forEach { row in
-        for (index, column) in table.columns.enumerated() {
-          try move(column.kind, at: Int32(index), of: row, into: insert, digest, table.name)
-        }
-        try insert?.run()
-        count += 1
-        if count % Self.stretch == 0 {
-          try target?.finish()
-          try report(Self.stretch)
-        }
+    try tables.map { try run($0, try source.statement($0.select), into: target) }
+  }
+
+  /// Copies some rows of a table.
+  /// - Parameter rows: reads them, with all columns of the table.
+  func run(_ table: StoredTable, _ rows: StoreStatement, into target: StoreConnection? = nil) throws -> TableTally {
+    let digest = RowDigest()
+    let insert = try target?.statement(table.insert(target?.dialect ?? .sqlite))
+    var count = 0
+    try rows.forEach { row in
+      for (index, column) in table.columns.enumerated() {
+        try move(column.kind, at: Int32(index), of: row, into: insert, digest, table.name)
       }
-      try target?.finish()
-      try report(count % Self.stretch)
-      return TableTally(table: table.name, rowCount: count, digest: digest.finish())
+      try insert?.run()
+      count += 1
+      if count % Self.stretch == 0 {
+        try target?.finish()
+        try report(Self.stretch)
+      }
     }
+    try target?.finish()
+    try report(count % Self.stretch)
+    return TableTally(table: table.name, rowCount: count, digest: digest.finish())
   }
 
   /// Compares what was written with what was read back.

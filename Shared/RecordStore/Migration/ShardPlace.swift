@@ -44,15 +44,20 @@ struct MovingShard: Sendable {
   let counters: [(key: MetaKey, value: Int64)]
   /// The last key of a conflict. Keys are never used again.
   let lastConflict: Int64
+  /// Whether the copy of a later owner stays, and refuses this one.
+  var yieldsToLater = false
 }
 
 extension MovingShard {
   private static let counterKeys: [MetaKey] = [.lastKey, .lastEvent, .bindsReferences]
 
   /// Reads what comes besides the rows, and lets the source's transaction idle while the target is written and read.
-  init(from source: ShardSession, standing: ShardStanding) throws {
+  /// - Parameter idle: how long. Nobody takes the shard over from a process that hangs meanwhile.
+  init(from source: ShardSession, standing: ShardStanding, idle: Duration = .seconds(7200)) throws {
     if case .postgreSQL(let session) = source.connection {
-      try session.queue(Command("migrate.patience", "SET LOCAL idle_in_transaction_session_timeout = '2h'"))
+      let seconds = idle.components.seconds
+      try session.queue(
+        Command("migrate.idle \(seconds)", "SET LOCAL idle_in_transaction_session_timeout = '\(seconds)s'"))
     }
     shard = source.shard
     self.standing = standing

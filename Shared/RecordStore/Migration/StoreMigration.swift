@@ -176,7 +176,7 @@ public struct StoreMigration: Sendable {
 
 extension SQLiteTransaction {
   /// Ends all writing in this place with the commit: the next group finds another epoch.
-  fileprivate func leave(by move: Int64) throws {
+  func leave(by move: Int64) throws {
     try setMeta(.move, move)
     switch session.connection {
     case .sqlite: try setMeta(.epoch, try meta(.epoch) + 1)

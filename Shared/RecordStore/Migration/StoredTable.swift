@@ -45,6 +45,13 @@ struct StoredTable: Sendable {
     key = rows.filter { $0.place > 0 }.sorted { $0.place < $1.place }.map(\.name)
   }
 
+  /// A table that is not among those of a shard.
+  init(name: String, columns: [(name: String, kind: Kind)], key: [String]) {
+    self.name = name
+    self.columns = columns
+    self.key = key
+  }
+
   /// Columns of names have no type, because a name is a text or a blob.
   private static func kind(of type: String) -> Kind {
     switch type {
@@ -70,5 +77,5 @@ struct StoredTable: Sendable {
       "INSERT INTO \(name)(\(Self.list(columns.map(\.name))))\(dialect.keepingKeys) VALUES (\(values))")
   }
 
-  private static func list(_ names: [String]) -> String { names.map { "\"\($0)\"" }.joined(separator: ", ") }
+  static func list(_ names: [String]) -> String { names.map { "\"\($0)\"" }.joined(separator: ", ") }
 }

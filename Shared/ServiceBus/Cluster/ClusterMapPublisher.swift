@@ -9,6 +9,8 @@ public final class ClusterMapPublisher: Sendable {
     var graceIsOver = false
     var map: ClusterMap
     var successor: Int64?
+    /// What was last told of shards without a worker that reaches them.
+    var complaint = ""
   }
 
   private let bus: any Bus
@@ -18,21 +20,27 @@ public final class ClusterMapPublisher: Sendable {
   private let epoch: Int64
   private let startVersion: Int64
   private let leastVersion: Int64
+  private let clusters: @Sendable (_ known: Set<String>) async throws -> [ShardCluster]?
   private let persist: @Sendable (ClusterMap) async throws -> Void
   private let report: @Sendable (String) -> Void
   private let state: Mutex<State>
   private let pushes: ConflatedPush<Int, ClusterMap>
+  private let signals: AsyncStream<Void>
+  private let signal: AsyncStream<Void>.Continuation
 
   /// - Parameters:
   ///   - persisted: the last map that `persist` stored; nil in a new installation.
   ///   - epoch: that of this share service; 0 when it has none.
   ///   - leastVersion: the lowest version that new maps may have.
   ///   - gracePeriod: the time for which members of `persisted` count as present before they are back.
+  ///   - clusters: the clusters of all shards; nil: all in the main one. Gets the clusters that ready workers reach,
+  ///     and throws like `persist`.
   ///   - persist: stores a map durably; the map is published only afterwards. Called again after a pause if it throws.
-  ///   - report: gets the error of a map that could not be stored.
+  ///   - report: gets the error of a map that could not be stored, and the shards that no ready worker reaches.
   public init(
     bus: any Bus, shardCount: Int, persisted: ClusterMap?, epoch: Int64 = 0, startVersion: Int64 = 0,
     leastVersion: Int64 = 0, gracePeriod: Duration = .seconds(2),
+    clusters: @escaping @Sendable (_ known: Set<String>) async throws -> [ShardCluster]? = { _ in nil },
     persist: @escaping @Sendable (ClusterMap) async throws -> Void,
     report: @escaping @Sendable (String) -> Void = { _ in }
   ) {
@@ -43,8 +51,10 @@ public final class ClusterMapPublisher: Sendable {
     self.startVersion = startVersion
     self.leastVersion = leastVersion
     self.gracePeriod = gracePeriod
+    self.clusters = clusters
     self.persist = persist
     self.report = report
+    (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     state = Mutex(
       State(
         map: ShardAssignment(shardCount: shardCount, persisted: persisted, epoch: epoch, startVersion: startVersion)
@@ -62,9 +72,11 @@ public final class ClusterMapPublisher: Sendable {
   /// The epoch of the share service that leads instead; nil while no process follows another one.
   public var successor: Int64? { state.withLock(\.successor) }
 
+  /// Makes the next map if the clusters of shards have changed.
+  public func notice() { signal.yield() }
+
   /// Called once.
   public func run() async {
-    let (signals, signal) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     await withTaskGroup(of: Void.self) { group in
       group.addTask { [self] in
         for await peers in bus.peerChanges() {
@@ -103,19 +115,35 @@ public final class ClusterMapPublisher: Sendable {
       for newcomer in pushes.subscribers(peers) where assignment.map.version > 0 {
         pushes.push(assignment.map, to: newcomer)
       }
-      guard let next = assignment.next(peers: peers + [bus.own], graceIsOver: graceIsOver) else { return }
       do {
+        let workers = peers.filter { $0.role == .worker && $0.isReady }
+        let clusters = try await clusters(Set(workers.flatMap(\.reachedClusters)))
+        guard let next = assignment.next(peers: peers + [bus.own], graceIsOver: graceIsOver, clusters: clusters)
+        else { return }
         try await persist(next)
         assignment.commit(next)
         state.withLock { $0.map = next }
         pushes.push(next)
+        complain(of: next)
         return
       } catch {
-        report("the cluster map of version \(next.version) was not kept: \(error)")
+        report("the next cluster map was not kept: \(error)")
         // Dropped because the loop ends with the task.
         try? await Task.sleep(for: pause)
         pause = min(pause * 2, .seconds(2))
       }
     }
+  }
+
+  /// Says once which shards no ready worker reaches.
+  private func complain(of map: ClusterMap) {
+    let complaint = map.unreached.map { cluster, shards in
+      "no ready worker reaches the cluster \(cluster) of the shards \(shards.map(String.init).joined(separator: ", "))"
+    }.joined(separator: "; ")
+    let isNew = state.withLock { state in
+      defer { state.complaint = complaint }
+      return state.complaint != complaint
+    }
+    if isNew, !complaint.isEmpty { report(complaint + ": name it in --records of a worker") }
   }
 }

@@ -23,14 +23,19 @@ public struct ShardAssignment: Sendable {
     map = ClusterMap(
       version: max(startVersion, persisted?.version ?? 0), members: persisted?.members ?? [],
       holders: holders ?? Array(repeating: nil, count: shardCount),
-      formats: persisted?.formats?.count == shardCount ? persisted?.formats : nil, epoch: epoch == 0 ? nil : epoch)
+      formats: persisted?.formats?.count == shardCount ? persisted?.formats : nil, epoch: epoch == 0 ? nil : epoch,
+      clusters: persisted?.clusters?.count == shardCount ? persisted?.clusters : nil)
     self.leastVersion = leastVersion
     awaited = Dictionary((persisted?.members ?? []).map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
   }
 
   /// The next map, which the caller stores and passes to `commit`; nil if the present one still holds.
-  /// - Parameter peers: all connected processes and the share service itself.
-  public mutating func next(peers: [Peer], graceIsOver: Bool) -> ClusterMap? {
+  /// - Parameters:
+  ///   - peers: all connected processes and the share service itself.
+  ///   - clusters: where each shard is kept; nil: all in the main cluster. A worker that does not reach a shard's
+  ///     cluster does not get the shard. Of a shard that moves, one that reaches both clusters is the holder if there
+  ///     is any.
+  public mutating func next(peers: [Peer], graceIsOver: Bool, clusters: [ShardCluster]? = nil) -> ClusterMap? {
     var members = Dictionary(peers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
     if graceIsOver { awaited = [:] }
     for (name, former) in awaited {
@@ -49,15 +54,25 @@ public struct ShardAssignment: Sendable {
     let holders = map.holders.indices.map { shard in
       // The present holder may have brought the shard to its format, even if another release made the map.
       formats[shard] = max(formats[shard], map.holders[shard].flatMap { known[$0] } ?? 0)
-      let holder = Self.holder(
-        ofShard: shard, among: workers.filter { $0.shardFormat ?? 0 >= formats[shard] }.map(\.name))
+      let able = Self.reaching(
+        clusters?[shard] ?? ShardCluster(), among: workers.filter { $0.shardFormat ?? 0 >= formats[shard] })
+      let holder = Self.holder(ofShard: shard, among: able.map(\.name))
       formats[shard] = max(formats[shard], holder.flatMap { known[$0] } ?? 0)
       return holder
     }
-    guard sorted != map.members || holders != map.holders || formats != map.formats else { return nil }
+    guard
+      sorted != map.members || holders != map.holders || formats != map.formats || clusters != map.clusters
+    else { return nil }
     return ClusterMap(
       version: max(map.version + 1, leastVersion), members: sorted, holders: holders, formats: formats,
-      epoch: map.epoch)
+      epoch: map.epoch, clusters: clusters)
+  }
+
+  private static func reaching(_ cluster: ShardCluster, among workers: [Peer]) -> [Peer] {
+    let able = workers.filter { $0.reaches(cluster.name) }
+    guard let target = cluster.target else { return able }
+    let both = able.filter { $0.reaches(target) }
+    return both.isEmpty ? able : both
   }
 
   /// Takes a map that was stored and may be published.

@@ -16,13 +16,19 @@ public struct ClusterMap: Hashable, Sendable, Codable {
   /// The epoch of the share service that made the map; nil counts as 0. A map of a higher epoch is newer than all of a
   /// lower one.
   public let epoch: Int64?
+  /// Where each shard is kept; nil: all in the main cluster.
+  public let clusters: [ShardCluster]?
 
-  public init(version: Int64, members: [Peer], holders: [String?], formats: [Int]? = nil, epoch: Int64? = nil) {
+  public init(
+    version: Int64, members: [Peer], holders: [String?], formats: [Int]? = nil, epoch: Int64? = nil,
+    clusters: [ShardCluster]? = nil
+  ) {
     self.version = version
     self.members = members
     self.holders = holders
     self.formats = formats
     self.epoch = epoch
+    self.clusters = clusters
   }
 
   func isNewer(than other: ClusterMap) -> Bool { (epoch ?? 0, version) > (other.epoch ?? 0, other.version) }

@@ -69,10 +69,13 @@ public struct NoteShardEpochs: Message {
   public struct Opened: Codable, Sendable, Hashable {
     public let shard: Int
     public let epoch: Int64
+    /// The cluster in which it was opened; nil for workers without clusters.
+    public let cluster: String?
 
-    public init(shard: Int, epoch: Int64) {
+    public init(shard: Int, epoch: Int64, cluster: String? = nil) {
       self.shard = shard
       self.epoch = epoch
+      self.cluster = cluster
     }
   }
 

@@ -42,7 +42,7 @@ public final class ZeroMQBus: Bus {
     let peer = Peer(
       name: name, role: role, incarnation: incarnation ?? Incarnation.draw(at: Self.wallClock), endpoint: self.endpoint,
       isReady: isReady, adminURL: adminURL,
-      shardFormat: configuration.shardFormat)
+      shardFormat: configuration.shardFormat, clusters: configuration.clusters)
     front = BusFront(peer, handlers: handlers, configuration: configuration, start: .now)
     let loop = ZeroMQLoop(context: context, door: door, peer: peer, queue: queue, executor: loopExecutor, front: front)
     var started = pthread_t()

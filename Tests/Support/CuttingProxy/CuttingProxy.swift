@@ -13,11 +13,16 @@ public final class CuttingProxy: Sendable {
     public var answerByteCount: Int?
     /// True: once a connection was cut, the next ones are not.
     public var isOnce: Bool
+    /// True: connections stay open and silent at the cut, until the next `set`.
+    public var isSilent: Bool
 
-    public init(requestByteCount: Int? = nil, answerByteCount: Int? = nil, isOnce: Bool = false) {
+    public init(
+      requestByteCount: Int? = nil, answerByteCount: Int? = nil, isOnce: Bool = false, isSilent: Bool = false
+    ) {
       self.requestByteCount = requestByteCount
       self.answerByteCount = answerByteCount
       self.isOnce = isOnce
+      self.isSilent = isSilent
     }
 
     var isSet: Bool { requestByteCount != nil || answerByteCount != nil }
@@ -146,6 +151,7 @@ public final class CuttingProxy: Sendable {
       let allowed = limit.map { max(0, min(count, $0 - before)) } ?? count
       if allowed > 0, send(target, buffer, allowed, Int32(MSG_NOSIGNAL)) != allowed { return }
       if allowed < count {
+        while cut.withLock({ $0.isSet && $0.isSilent }) { usleep(10_000) }
         cut.withLock { if $0.isOnce { $0 = Cut() } }
         return
       }

@@ -22,7 +22,7 @@ public final class InMemoryBus: Bus {
     let peer = Peer(
       name: name, role: role, incarnation: incarnation ?? network.nextIncarnation(), endpoint: self.endpoint,
       isReady: isReady, adminURL: adminURL,
-      shardFormat: configuration.shardFormat)
+      shardFormat: configuration.shardFormat, clusters: configuration.clusters)
     front = BusFront(peer, handlers: handlers, configuration: configuration, start: network.start)
     node = network.join(peer, front)
   }

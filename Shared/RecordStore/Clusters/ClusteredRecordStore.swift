@@ -1,0 +1,345 @@
+// Keeps the shards of an installation in several clusters of PostgreSQL, and moves them between these while they serve.
+
+import Assets
+import Synchronization
+
+/// Opens each shard in the cluster where it is.
+///
+/// The directory's word is where it looks first. The shards themselves decide: one that has left has the number of its
+/// move, and is looked for in all clusters.
+public final class ClusteredRecordStore: RecordStore {
+  private struct Shard {
+    /// As the directory has it.
+    var told: ShardPlacement?
+    var opened: ShardPlacement?
+    weak var store: SQLiteShardStore?
+    /// The move under way, or the pause before its next try.
+    var move: Task<Void, Never>?
+    /// The number of the last move. One that was given up finds another number, or no move.
+    var moveNumber = 0
+    /// The tries that have failed one after the other.
+    var failureCount = 0
+    /// The first removal of copies since the opening. A move that replaces one waits for it.
+    var removal: Task<Void, Never>?
+
+    mutating func note(_ store: SQLiteShardStore, in cluster: String) {
+      self.store = store
+      opened = ShardPlacement(cluster: cluster, target: told?.target == cluster ? nil : told?.target)
+      move = nil
+      failureCount = 0
+    }
+  }
+
+  public let shardCount: Int
+  private let clusters: [String: PostgreSQLConfiguration]
+  private let stores: [String: PostgreSQLRecordStore]
+  private let report: @Sendable (_ news: String) -> Void
+  private let shards = Mutex<[Int: Shard]>([:])
+  /// All clusters that the installation is known to have.
+  private let named = Mutex<Set<String>>([])
+  /// Moves, and the removal of their logs, which must not meet a move.
+  private let moves = Turns()
+  /// The removal of copies. Apart, because a cluster that is away must not hold up moves between others.
+  private let removals = Turns()
+  /// Called before each step of a move with its number. Tests end a move by an error.
+  let willTake: @Sendable (_ shard: Int, _ step: Int) async throws -> Void
+
+  /// How long a shard that could not move waits for its next turn.
+  private let pause: Duration
+  /// The first and the longest pause before what a move has left is removed again.
+  private static let tidyPause = Duration.seconds(60)
+  private static let longestTidyPause = Duration.seconds(300)
+
+  /// - Parameters:
+  ///   - clusters: by name. They have the same prefix of schemas.
+  ///   - problem: as `report` of the engines' stores.
+  ///   - report: called with a sentence about each shard that has moved, and each failure.
+  /// - Throws: `StoreError.io`.
+  public convenience init(
+    _ clusters: [String: PostgreSQLConfiguration], shardCount: Int,
+    problem: @escaping @Sendable (_ problem: String) -> Void = { _ in },
+    report: @escaping @Sendable (_ news: String) -> Void = { _ in }
+  ) throws(StoreError) {
+    try self.init(clusters, shardCount: shardCount, problem: problem, report: report, willTake: { _, _ in })
+  }
+
+  init(
+    _ clusters: [String: PostgreSQLConfiguration], shardCount: Int,
+    problem: @escaping @Sendable (_ problem: String) -> Void = { _ in },
+    report: @escaping @Sendable (_ news: String) -> Void = { _ in },
+    makeIncarnation: (@Sendable () -> UInt64)? = nil, now: (@Sendable () -> Int64)? = nil,
+    pause: Duration = .seconds(10),
+    willTake: @escaping @Sendable (_ shard: Int, _ step: Int) async throws -> Void
+  ) throws(StoreError) {
+    precondition(!clusters.isEmpty, "a store has at least one cluster")
+    self.clusters = clusters
+    self.shardCount = shardCount
+    self.report = report
+    self.pause = pause
+    self.willTake = willTake
+    var stores: [String: PostgreSQLRecordStore] = [:]
+    for (name, configuration) in clusters {
+      stores[name] = try PostgreSQLRecordStore(
+        configuration, shardCount: shardCount, makeIncarnation: makeIncarnation, now: now, report: problem)
+    }
+    self.stores = stores
+  }
+
+  // MARK: Opening
+
+  public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
+    let told = shards.withLock { $0[shard]?.told }
+    let first = told?.cluster ?? (clusters.count == 1 ? clusters.keys.first : nil) ?? ClusterAddress.main
+    let (cluster, opened) = try await openWhereItIs(shard, epoch, first, told?.target)
+    guard let store = opened as? SQLiteShardStore else { return opened }
+    shards.withLock { $0[shard, default: Shard()].note(store, in: cluster) }
+    moves.add { await self.endLog(store, cluster) }
+    if clusters.count > 1 {
+      let removal = removals.add { await self.removeCopies(store, cluster) }
+      shards.withLock { $0[shard]?.removal = removal }
+    }
+    moveIfAsked(shard)
+    return store
+  }
+
+  private func openWhereItIs(_ shard: Int, _ epoch: Int64, _ first: String, _ target: String?) async throws -> (
+    String, any ShardStore
+  ) {
+    func open(_ cluster: String, _ epoch: Int64) async throws -> (String, any ShardStore) {
+      guard let store = stores[cluster] else {
+        throw StoreError.foreign("shard \(shard) is in the cluster \(cluster), which --records does not name")
+      }
+      let opened = try await store.open(shard: shard, knownEpoch: epoch)
+      return (cluster, opened)
+    }
+    if epoch == 0 {
+      // A shard may be made only where none is anywhere.
+      let others = named.withLock { $0.subtracting(clusters.keys) }
+      if clusters.count > 1 || !others.isEmpty, let found = try await find(shard, mayBeMade: true) {
+        return try await open(found, 1)
+      }
+      if let other = others.min() {
+        throw StoreError.foreign(
+          "shard \(shard) is new to the directory, and could be in the cluster \(other), which --records does not name")
+      }
+    }
+    do {
+      return try await open(first, epoch)
+    } catch StoreError.foreign(let reason) {
+      guard let found = try await find(shard, mayBeMade: false), found != first else {
+        throw StoreError.foreign(reason)
+      }
+      return try await open(found, max(epoch, 1))
+    } catch StoreError.unreachable(let reason) {
+      // The directory may not have heard of the end of a move.
+      guard epoch > 0, let target, await hasArrived(shard, in: target) else { throw StoreError.unreachable(reason) }
+      return try await open(target, epoch)
+    }
+  }
+
+  private func hasArrived(_ shard: Int, in target: String) async -> Bool {
+    guard let configuration = clusters[target] else { return false }
+    // Dropped because a cluster that is away as well is tried again with the other one.
+    let standing = try? await WorkerThread.value("find \(shard)") { try configuration.look(atShard: shard) }
+    return standing.map { $0.move == nil } == true
+  }
+
+  /// The cluster that has the shard; nil: none. Takes the last step of a move that was interrupted there.
+  private func find(_ shard: Int, mayBeMade: Bool) async throws -> String? {
+    let clusters = clusters
+    return try await WorkerThread.value("find \(shard)") {
+      var search = ShardSearch(shard: shard)
+      for (name, configuration) in clusters.sorted(by: { $0.key < $1.key }) {
+        do {
+          search.note(try configuration.look(atShard: shard), in: name)
+        } catch {
+          search.note(error)
+        }
+      }
+      switch try search.finding(mayBeMade: mayBeMade) {
+      case .nowhere: return nil
+      case .present(let cluster): return cluster
+      case .arrived(let cluster, let move):
+        try clusters[cluster]?.admit(shard: shard, move: move)
+        return cluster
+      }
+    }
+  }
+
+  public func holder(ofShard shard: Int) -> String? { nil }
+
+  // MARK: Moving
+
+  public func follow(_ placements: [ShardPlacement], named: Set<String>) {
+    self.named.withLock { $0 = named }
+    for (number, told) in placements.enumerated() {
+      let ended = shards.withLock { shards -> Task<Void, Never>? in
+        var shard = shards[number] ?? Shard()
+        defer { shards[number] = shard }
+        let isOther = shard.told?.target != told.target
+        shard.told = told
+        let cluster = shard.opened?.cluster
+        shard.opened?.target = told.target == cluster ? nil : told.target
+        guard isOther else { return nil }
+        shard.opened?.problem = nil
+        shard.failureCount = 0
+        defer { shard.move = nil }
+        return shard.move
+      }
+      ended?.cancel()
+      moveIfAsked(number)
+    }
+  }
+
+  public func placement(ofShard shard: Int) -> ShardPlacement? { shards.withLock { $0[shard]?.opened } }
+
+  /// Begins the move of an open shard, unless one is under way.
+  private func moveIfAsked(_ shard: Int) {
+    shards.withLock { shards in
+      guard let state = shards[shard], state.move == nil, let opened = state.opened, let target = opened.target,
+        let store = state.store
+      else { return }
+      guard clusters[target] != nil else {
+        shards[shard]?.opened?.problem = "--records does not name the cluster \(target)"
+        return
+      }
+      let number = state.moveNumber + 1
+      shards[shard]?.moveNumber = number
+      shards[shard]?.move = moves.add { await self.move(store, from: opened.cluster, to: target, number) }
+    }
+  }
+
+  private func move(_ store: SQLiteShardStore, from cluster: String, to name: String, _ number: Int) async {
+    guard let source = clusters[cluster], let target = clusters[name] else { return }
+    let shard = store.shard
+    await shards.withLock { $0[shard]?.removal }?.value
+    let isOver = ReadCancellation()
+    let move = ShardMove(
+      store: store, shardCount: shardCount, source: source, target: target, isOver: { isOver.isCancelled },
+      report: { count in self.shards.withLock { $0[shard]?.opened?.movedRowCount? += count } },
+      willTake: { try await self.willTake(shard, $0) })
+    note(store) { $0.movedRowCount = 0 }
+    do {
+      let count = try await withTaskCancellationHandler {
+        try await move.run()
+      } onCancel: {
+        isOver.cancel()
+      }
+      shards.withLock { $0[shard]?.told?.cluster = name }
+      report("shard \(shard) has moved to the cluster \(name), with \(count) rows")
+      let next: PendingCommit<Void> = store.enqueue { _ in }
+      try await next.value
+      return
+    } catch StoreError.fenced, StoreError.closed, is CancellationError {
+      // Dropped because that is how the owner notices, or another one has the shard, or the move was taken back.
+      note(store) { $0.movedRowCount = nil }
+    } catch {
+      note(store) { $0.movedRowCount = nil }
+      if !Task.isCancelled {
+        let isNews = shards.withLock { $0[shard]?.opened?.problem != "\(error)" }
+        if isNews { report("shard \(shard) could not move to the cluster \(name), and tries again: \(error)") }
+        note(store) { $0.problem = "\(error)" }
+        moveLater(shard, number)
+      }
+    }
+    moves.add { await self.endLog(store, cluster) }
+  }
+
+  /// Tries a move again after a pause, unless it is taken back, or the shard is opened anew.
+  private func moveLater(_ shard: Int, _ number: Int) {
+    @Sendable func isSame(_ state: Shard?) -> Bool { state?.moveNumber == number && state?.move != nil }
+    // A copy of all rows that fails again and again must not be all that the clusters do.
+    let failureCount = shards.withLock { $0[shard]?.failureCount ?? 0 }
+    let wait = pause * (1 << min(failureCount, 3))
+    let nextTry = Task {
+      // Dropped because a cancelled pause ends the tries.
+      guard (try? await Task.sleep(for: wait)) != nil else { return }
+      shards.withLock { if isSame($0[shard]) { $0[shard]?.move = nil } }
+      moveIfAsked(shard)
+    }
+    let isTakenBack = shards.withLock { shards in
+      guard isSame(shards[shard]) else { return true }
+      shards[shard]?.move = nextTry
+      shards[shard]?.failureCount += 1
+      return false
+    }
+    if isTakenBack { nextTry.cancel() }
+  }
+
+  private func note(_ store: SQLiteShardStore, _ change: (inout ShardPlacement) -> Void) {
+    shards.withLock { shards in
+      guard shards[store.shard]?.store === store, var opened = shards[store.shard]?.opened else { return }
+      change(&opened)
+      shards[store.shard]?.opened = opened
+    }
+  }
+
+  // MARK: Tidying
+
+  /// Returns when what moves have left is removed, or is going to be removed after a pause.
+  func whenTidy() async {
+    await moves.wait()
+    await removals.wait()
+  }
+
+  /// Ends the log that a move has left of an open shard. Costs a read if there is none, as nearly always.
+  private func endLog(
+    _ store: SQLiteShardStore, _ cluster: String, after pause: Duration = ClusteredRecordStore.tidyPause
+  ) async {
+    guard let own = clusters[cluster] else { return }
+    do {
+      let isThere = try await store.read { snapshot in
+        guard case .postgreSQL(let session)? = (snapshot as? SQLiteSnapshot)?.session.connection else { return false }
+        return try MoveLog.isThere(own, shard: store.shard, session)
+      }
+      if !isThere { return }
+      let pending: PendingCommit<Void> = store.enqueue(of: "", runsAlone: true) { transaction in
+        guard case .postgreSQL(let session) = transaction.session.connection else { return }
+        try MoveLog.end(own, shard: transaction.shard, session)
+      }
+      try await pending.value
+    } catch StoreError.fenced, StoreError.closed {
+      // Dropped because the next owner does it.
+    } catch {
+      // Dropped because it is tried again.
+      later(pause, store) { store in
+        self.moves.add { await self.endLog(store, cluster, after: Self.next(pause)) }
+      }
+    }
+  }
+
+  /// Removes the copies of an open shard that moves have left in other clusters.
+  private func removeCopies(
+    _ store: SQLiteShardStore, _ cluster: String, after pause: Duration = ClusteredRecordStore.tidyPause
+  ) async {
+    var areSome = false
+    for (name, configuration) in clusters.sorted(by: { $0.key < $1.key }) where name != cluster {
+      if store.core.queue.isClosed { return }
+      do {
+        let isRemoved = try await WorkerThread.value("tidy \(store.shard)") {
+          try configuration.removeCopy(ofShard: store.shard, knownTo: store.epoch)
+        }
+        if isRemoved { report("shard \(store.shard) has no copy in the cluster \(name) any more") }
+      } catch {
+        // Dropped because it is tried again, and a copy that was left harms nobody.
+        areSome = true
+      }
+    }
+    guard areSome else { return }
+    later(pause, store) { store in
+      self.removals.add { await self.removeCopies(store, cluster, after: Self.next(pause)) }
+    }
+  }
+
+  private static func next(_ pause: Duration) -> Duration { min(pause * 2, longestTidyPause) }
+
+  private func later(
+    _ pause: Duration, _ store: SQLiteShardStore, _ work: @escaping @Sendable (SQLiteShardStore) -> Void
+  ) {
+    Task { [weak store] in
+      // Dropped because nothing cancels this task.
+      try? await Task.sleep(for: pause)
+      if let store { work(store) }
+    }
+  }
+}

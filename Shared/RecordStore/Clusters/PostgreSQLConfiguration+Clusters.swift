@@ -1,0 +1,93 @@
+// A cluster as one of several: looks for a shard, follows its changes, and removes what a move has left.
+
+import Assets
+import PostgreSQL
+
+extension PostgreSQLConfiguration {
+  /// The state of a shard, whether a worker holds it or not; nil when it never was here, or is another installation's.
+  func look(atShard shard: Int) throws -> ShardStanding? {
+    try withSession(ofShard: shard, within: .seconds(10)) { session in
+      do {
+        return try Self.standing(session).flatMap { isOwn($0) ? $0 : nil }
+      } catch let error as PostgreSQLError where error.state == Self.undefinedTable {
+        // A copy was removed meanwhile.
+        return nil
+      }
+    }
+  }
+
+  private static let undefinedTable = "42P01"
+
+  private func isOwn(_ standing: ShardStanding) -> Bool { Self.isSame(installation?.text, standing.installation) }
+
+  /// An owner that is unknown counts as the same.
+  static func isSame(_ installation: String?, _ other: String?) -> Bool {
+    installation == nil || other == nil || installation == other
+  }
+
+  /// A session that the source's writer gets, so that it waits for no connection.
+  ///
+  /// Unchecked because one thread at a time has the session: the one that connects, then the writer's.
+  struct Arrival: @unchecked Sendable {
+    fileprivate let session: Session
+  }
+
+  /// Connects for the last round of a move.
+  /// - Parameter time: how long a statement may take.
+  func arrival(ofShard shard: Int, within time: Duration) throws -> Arrival {
+    do {
+      return Arrival(session: try movingSession(ofShard: shard, within: time))
+    } catch {
+      throw StoreError(migrating: shard, error)
+    }
+  }
+
+  /// Changes the copy of a shard that arrives, in one transaction.
+  /// - Throws: `StoreError.io` when the copy is not of this move.
+  func follow(_ moving: MovingShard, _ body: (Session) throws -> Void) throws {
+    try withSession(ofShard: moving.shard, idle: Self.movingIdleLimit) { try change(moving, $0, body) }
+  }
+
+  /// The same in the last round.
+  /// - Parameter time: how long all of it may take. The session is lost then.
+  func follow(_ moving: MovingShard, _ arrival: Arrival, within time: Duration, _ body: (Session) throws -> Void)
+    throws
+  {
+    arrival.session.deadline = .now + time
+    defer { arrival.session.close() }
+    do {
+      try change(moving, arrival.session, body)
+    } catch {
+      throw StoreError(migrating: moving.shard, error)
+    }
+  }
+
+  private func change(_ moving: MovingShard, _ session: Session, _ body: (Session) throws -> Void) throws {
+    try session.transaction {
+      guard try Self.standing(session)?.move == moving.standing.move else {
+        throw StoreError.io("shard \(moving.shard): \(name) has another copy than that of this move")
+      }
+      try body(session)
+    }
+  }
+
+  /// Removes a copy that a move has left, or that never arrived.
+  /// - Parameters:
+  ///   - epoch: the present owner's. A copy that a later owner makes stays.
+  ///   - move: nil: the copy of any move.
+  /// - Returns: whether there was one.
+  /// - Throws: `StoreError`, such as `io` while a long read has its tables.
+  @discardableResult func removeCopy(ofShard shard: Int, knownTo epoch: Int64, move: Int64? = nil) throws -> Bool {
+    try withSession(ofShard: shard, within: .seconds(60)) { session in
+      try session.transaction {
+        guard let found = try Self.standing(session), let number = found.move, isOwn(found) else { return false }
+        // The owner's own copy has an epoch above: only by its number.
+        guard move == number || move == nil && found.epoch <= epoch + 1 else { return false }
+        try session.queue(Command("copy.patience", "SET LOCAL lock_timeout = '2s'"))
+        try session.queue(Command("copy.drop", "DROP SCHEMA \(schema(ofShard: shard)) CASCADE"))
+        try MoveLog.end(self, shard: shard, session)
+        return true
+      }
+    }
+  }
+}

@@ -1,0 +1,202 @@
+// Moves an open shard to another cluster while it serves.
+
+import Assets
+import Crypto
+import PostgreSQL
+
+/// One move, in steps that are durable one after the other:
+///
+/// 1. The source's writer begins a log of changed keys.
+/// 2. The target gets the rows of one state, with the number of the move, and they are compared.
+/// 3. The target gets the rows that have changed since, again and again, until few are left.
+/// 4. In a turn of the source's writer the target gets the rest, and the source the number and another epoch: nobody
+///    writes to it any more.
+/// 5. The target loses the number.
+///
+/// Up to step 4 the shard is where it was, whatever happens. Then it is at the target, as `StoreMigration` tells.
+struct ShardMove: Sendable {
+  let store: SQLiteShardStore
+  let shardCount: Int
+  let source, target: PostgreSQLConfiguration
+  /// True when the move is given up.
+  let isOver: @Sendable () -> Bool
+  /// Gets the number of rows that were copied or compared since the last call.
+  let report: @Sendable (Int) -> Void
+  /// Called before each step with its number. Tests end a move by an error.
+  var willTake: @Sendable (_ step: Int) async throws -> Void = { _ in }
+
+  /// With fewer changed rows the writer brings the rest.
+  private static let fewRows: Int64 = 300
+  /// The rounds after which the writer tries to bring the rest.
+  private static let roundLimit = 30
+  /// The most changed rows that the writer brings. With more the shard stays.
+  private static let restLimit: Int64 = 3000
+  /// The longest time that the source's writer waits for the target in step 4.
+  private static let pauseLimit = Duration.seconds(3)
+  /// The longest time that the source's writer waits for the target without a statement of its own.
+  static let idleLimit = Duration.seconds(60)
+
+  private var shard: Int { store.shard }
+
+  /// - Returns: the number of rows that were copied.
+  /// - Throws: `CancellationError` when it is given up, or the shard is being closed; `StoreError`. The shard is where
+  ///   it was, or the next opening takes the last step.
+  func run() async throws -> Int {
+    let tables = try StoredTable.all()
+    let log = MoveLog(source, shard: shard, tables: tables)
+    let standing = ShardStanding(
+      // Above the epoch that the source gets.
+      shardCount: shardCount, epoch: store.epoch + 2, installation: source.installation?.text,
+      move: Int64(SecureRandom.uint64() >> 1))
+    try await willTake(1)
+    // A cluster that is away costs the source no log.
+    _ = try await onThread { try self.target.look(atShard: self.shard) }
+    let moving = try await inWriter { session, transaction in
+      try log.begin(session, notes: true)
+      var moving = try MovingShard(from: transaction.session, standing: standing, idle: Self.idleLimit)
+      moving.yieldsToLater = true
+      return moving
+    }
+    do {
+      try await willTake(2)
+      var (count, position) = try await onThread { try self.copyState(moving, log) }
+      try await willTake(3)
+      for _ in 0..<Self.roundLimit {
+        let (after, begin) = (position, count)
+        (count, position) = try await onThread {
+          let (rows, last) = try self.carryChanges(moving, log, after: after)
+          return (begin + rows, last)
+        }
+        if MoveLog.Part(after: after, last: position).changeCount < Self.fewRows { break }
+      }
+      let arrival = try await onThread { try self.target.arrival(ofShard: self.shard, within: Self.pauseLimit) }
+      try await willTake(4)
+      let after = position
+      count += try await inWriter { session, transaction in
+        try self.carryRest(session, transaction, standing, log, after: after, over: arrival)
+      }
+      try await willTake(5)
+      try await onThread { try self.target.admit(shard: self.shard, move: standing.move ?? 0) }
+      return count
+    } catch {
+      await cleanUp(after: error, standing)
+      throw error
+    }
+  }
+
+  // MARK: Steps
+
+  private func rowCopy(_ log: MoveLog) -> RowCopy {
+    RowCopy(shard: shard, tables: log.tables) { count in
+      try goOn()
+      report(count)
+    }
+  }
+
+  private func goOn() throws {
+    if isOver() || store.core.queue.isClosed { throw CancellationError() }
+  }
+
+  private func copyState(_ moving: MovingShard, _ log: MoveLog) throws -> (Int, [Int64]) {
+    let copy = rowCopy(log)
+    let idle = PostgreSQLConfiguration.movingIdleLimit
+    let (written, position) = try source.withSession(ofShard: shard, idle: idle) { reading in
+      try reading.begin(.snapshot)
+      let position = try log.position(reading)
+      var written: [TableTally] = []
+      try target.receive(moving) { connection in
+        if case .postgreSQL(let session) = connection { try log.begin(session, notes: false) }
+        written = try copy.run(from: .postgreSQL(reading), into: connection)
+      }
+      return (written, position)
+    }
+    let stored = try target.read(shard: shard) { try copy.run(from: $0) }
+    try copy.compare(written, of: "its cluster", with: stored, in: "the other one")
+    return (written.reduce(0) { $0 + $1.rowCount }, position)
+  }
+
+  private func carryChanges(_ moving: MovingShard, _ log: MoveLog, after: [Int64]) throws -> (
+    Int, [Int64]
+  ) {
+    try source.withSession(ofShard: shard, idle: PostgreSQLConfiguration.movingIdleLimit) { reading in
+      try reading.begin(.snapshot)
+      let part = MoveLog.Part(after: after, last: try log.position(reading))
+      var count = 0
+      try target.follow(moving) {
+        count = try log.carry(part, from: reading, into: $0, rowCopy(log))
+      }
+      return (count, part.last)
+    }
+  }
+
+  private func carryRest(
+    _ session: Session, _ transaction: SQLiteTransaction, _ standing: ShardStanding, _ log: MoveLog,
+    after: [Int64], over arrival: PostgreSQLConfiguration.Arrival
+  ) throws -> Int {
+    let moving = try MovingShard(from: transaction.session, standing: standing, idle: Self.idleLimit)
+    let part = MoveLog.Part(after: after, last: try log.position(session))
+    guard part.changeCount <= Self.restLimit else {
+      throw StoreError.io(
+        """
+        shard \(shard) is written faster than it can be copied: \(part.changeCount) rows have changed since the last \
+        round, and at most \(Self.restLimit) may hold its writers up
+        """)
+    }
+    try goOn()
+    var count = 0
+    try target.follow(moving, arrival, within: Self.pauseLimit) { arriving in
+      count = try log.carry(part, from: session, into: arriving, rowCopy(log))
+      try PostgreSQLConfiguration.settle(moving, log.tables, arriving)
+    }
+    try goOn()
+    try transaction.leave(by: standing.move ?? 0)
+    return count
+  }
+
+  /// Removes the log and the copy of a move that failed. What can't be removed now is removed after the next opening.
+  private func cleanUp(after error: any Error, _ standing: ShardStanding) async {
+    do {
+      // A shard that has left finds another epoch here, and keeps its copy.
+      try await inWriter { session, _ in try MoveLog.end(self.source, shard: self.shard, session) }
+      _ = try await onThread {
+        try self.target.removeCopy(ofShard: self.shard, knownTo: self.store.epoch, move: standing.move)
+      }
+    } catch {
+      // Dropped because the reason of the failure is the first error.
+    }
+  }
+
+  // MARK: Threads
+
+  /// Runs `body` in a commit of its own.
+  private func inWriter<Value: Sendable>(
+    _ body: @escaping @Sendable (Session, SQLiteTransaction) throws -> Value
+  ) async throws -> Value {
+    let pending: PendingCommit<Value> = store.enqueue(of: "", runsAlone: true) { transaction in
+      guard case .postgreSQL(let session) = transaction.session.connection else {
+        throw StoreError.io("shard \(transaction.shard) is in no database")
+      }
+      return try body(session, transaction)
+    }
+    return try await pending.value
+  }
+
+  private func onThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+    try await WorkerThread.value("move \(shard)", body)
+  }
+}
+
+extension WorkerThread {
+  /// Runs a body that blocks on a thread of its own, which gives way to others.
+  static func value<Value: Sendable>(_ name: String, _ body: @escaping @Sendable () throws -> Value) async throws
+    -> Value
+  {
+    try await withCheckedThrowingContinuation { continuation in
+      do throws(StoreError) {
+        try start(name, givesWay: true) { continuation.resume(with: Result { try body() }) }
+      } catch {
+        continuation.resume(throwing: error)
+      }
+    }
+  }
+}

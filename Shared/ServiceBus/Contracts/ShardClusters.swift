@@ -1,0 +1,100 @@
+// Where shards are kept when an installation has several clusters of PostgreSQL.
+
+/// The cluster of a shard.
+public struct ShardCluster: Hashable, Sendable, Codable {
+  /// The cluster without a name of its own, and the data folder.
+  public static let main = "main"
+
+  public var name: String
+  /// The cluster that the shard moves to; nil: it stays.
+  public var target: String?
+
+  public init(name: String = Self.main, target: String? = nil) {
+    self.name = name
+    self.target = target
+  }
+}
+
+/// The clusters of all shards, without bus, clock or disk.
+public struct ShardClusters: Hashable, Sendable, Codable {
+  /// By shard; nil for a shard that has not got its cluster yet.
+  public private(set) var shards: [ShardCluster?]
+
+  public init(shardCount: Int) { shards = Array(repeating: nil, count: shardCount) }
+
+  /// Gives each shard without a cluster one: the main cluster if it was opened before, else the one with the fewest
+  /// shards.
+  /// - Parameters:
+  ///   - known: the clusters that workers reach. Without any, nothing changes.
+  ///   - wasOpened: by shard.
+  public mutating func settle(among known: Set<String>, wasOpened: [Bool]) {
+    guard !known.isEmpty else { return }
+    for shard in shards.indices where shards[shard] == nil && wasOpened[shard] { shards[shard] = ShardCluster() }
+    var counts = Dictionary(uniqueKeysWithValues: known.map { ($0, 0) })
+    for case .some(let cluster) in shards { counts[cluster.name]? += 1 }
+    for shard in shards.indices where shards[shard] == nil {
+      guard let (name, count) = counts.min(by: { ($0.value, $0.key) < ($1.value, $1.key) }) else { return }
+      shards[shard] = ShardCluster(name: name)
+      counts[name] = count + 1
+    }
+  }
+
+  /// Notes where a worker has opened a shard.
+  public mutating func note(_ shard: Int, in cluster: String) {
+    let target = shards[shard]?.target
+    shards[shard] = ShardCluster(name: cluster, target: target == cluster ? nil : target)
+  }
+
+  /// Asks for a move. The shard's own cluster takes an earlier request back.
+  public mutating func move(_ shard: Int, to cluster: String) {
+    let name = shards[shard]?.name ?? ShardCluster.main
+    shards[shard] = ShardCluster(name: name, target: name == cluster ? nil : cluster)
+  }
+
+  public mutating func forget(_ shard: Int) { shards[shard] = nil }
+
+  /// As maps have them; nil when all are in the main cluster and stay there.
+  public var published: [ShardCluster]? {
+    let all = shards.map { $0 ?? ShardCluster() }
+    return all.allSatisfy { $0 == ShardCluster() } ? nil : all
+  }
+}
+
+extension Peer {
+  /// The clusters whose shards a worker can open.
+  var reachedClusters: [String] { clusters ?? [ShardCluster.main] }
+
+  func reaches(_ cluster: String) -> Bool { reachedClusters.contains(cluster) }
+}
+
+extension ClusterMap {
+  /// The cluster of a shard.
+  public func cluster(ofShard shard: Int) -> ShardCluster {
+    guard let clusters, clusters.indices.contains(shard) else { return ShardCluster() }
+    return clusters[shard]
+  }
+
+  private var readyWorkers: [Peer] { members.filter { $0.role == .worker && $0.isReady } }
+
+  /// The clusters that ready workers reach.
+  public var reachedClusters: Set<String> { Set(readyWorkers.flatMap(\.reachedClusters)) }
+
+  /// The clusters that ready workers reach, or that have shards.
+  public var namedClusters: Set<String> {
+    reachedClusters.union(holders.indices.map { cluster(ofShard: $0).name })
+  }
+
+  /// Whether a ready worker reaches all of these clusters.
+  public func isReached(_ clusters: [String]) -> Bool { readyWorkers.contains { clusters.allSatisfy($0.reaches) } }
+
+  /// The clusters of the shards that no worker holds, although workers are ready, with these shards.
+  public var unreached: [(cluster: String, shards: [Int])] {
+    let workers = readyWorkers
+    if workers.isEmpty { return [] }
+    let shards = holders.indices.filter { shard in
+      holders[shard] == nil && !workers.contains { $0.reaches(cluster(ofShard: shard).name) }
+    }
+    return Dictionary(grouping: shards) { cluster(ofShard: $0).name }.sorted { $0.key < $1.key }
+      .map { (cluster: $0.key, shards: $0.value) }
+  }
+}
