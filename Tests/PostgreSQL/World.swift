@@ -26,7 +26,10 @@ struct World {
   }
 
   func configuration(_ address: String? = nil) -> SessionConfiguration {
-    SessionConfiguration(address: address ?? cluster.address, schema: schema, name: "aquifer tests")
+    var configuration = SessionConfiguration(address: address ?? cluster.address, schema: schema, name: "aquifer tests")
+    // On a busy machine the server may need seconds for a process.
+    configuration.connectLimit = .seconds(60)
+    return configuration
   }
 
   func session(_ change: (inout SessionConfiguration) -> Void = { _ in }) throws -> Session {
