@@ -38,6 +38,7 @@ STATUS = {
     "startBackup": 202,
     "startVerification": 202,
     "startScrub": 202,
+    "moveShard": 202,
 }
 # Names that only answers tell: the member of an answer, and the parameter of later paths.
 TOLD = {"createAPIToken": ("apiToken", "token"), "addServerKey": ("keyID", "keyID")}
