@@ -137,3 +137,34 @@ import Testing
   try await store.export()
   #expect(try await store.replica.objectsToReread(limit: 10).map(\.recordName) == [name, "T2"])
 }
+
+@Test func `an object that is saved while the server is asked for it is asked for again, and keeps no refused pair`()
+  async throws
+{
+  let store = try await TestStore.make()
+  let photo = AnyObjectID(entityName: "Photo", recordName: "P1")
+  try await store.replica.apply(page("t1", saved("Photo", "P1"), saved("Tag", "T1")), event: nil)
+  try await store.save { try $0.link("Photo", "P1", "tags", "T1", true) }
+  try await store.replica.apply(
+    page(
+      "t2", .delete(entity: "Photo", objectID: "P1", zoneID: zone), .delete(entity: "Tag", objectID: "T1", zoneID: zone)
+    ), event: nil)
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+  let error = ServerError(status: 404, serverErrorCode: "NOT_FOUND", reason: "there is no such object")
+  _ = try await store.replica.refuse(batch, at: nil, error: error)
+  #expect(try await store.replica.objectsToReread(limit: 10) == [photo])
+  try await store.save { try $0.insert("Photo", "P1", ["title": .text("anew")]) }
+  try await store.replica.reread(photo, as: nil)
+  #expect(try await store.values("Photo", "P1")?["title"] == .text("anew"))
+  try await store.export()
+  #expect(try await store.replica.objectsToReread(limit: 10) == [photo])
+  let json = #"""
+    {"entity":"Photo","objectID":"P1","zoneID":{"zoneName":"\#(zone.zoneName)"},"attributes":{"title":"anew"},\#
+    "relationships":{"tags":[]},"syncState":"exported"}
+    """#
+  try await store.replica.reread(photo, as: try JSONDecoder().decode(ObjectAnswer.self, from: Data(json.utf8)))
+  // Another device makes the tag again.
+  try await store.replica.apply(page("t3", saved("Tag", "T1")), event: nil)
+  #expect(try await store.values("Photo", "P1")?["tagCount"] == .integer(0))
+  #expect(try await store.replica.objectsToReread(limit: 10).isEmpty)
+}

@@ -225,6 +225,8 @@ package final class NaiveReplica: MirroredStore {
   }
   package func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError) {
     try commit { file in
+      // The answer is older than a save that waits. It is asked for again.
+      if file.outbox.contains(where: { $0.transaction.names(object.recordName) }) { return }
       file.toReread.removeAll { $0 == object }
       file.reread(object, answer)
     }
@@ -275,4 +277,16 @@ extension NaiveReplica: JournalReplica {
   }
   package func reopened() async throws -> any JournalReplica { afterDeath() }
   package func close() async {}
+}
+
+extension Transaction {
+  /// Whether a change is of the object, or links something with it.
+  fileprivate func names(_ name: String) -> Bool {
+    changes.contains { change in
+      if change.objectID == name { return true }
+      return (change.relationships ?? [:]).values.contains {
+        if case .toManyEdits(let added, let removed) = $0 { (added + removed).contains(name) } else { false }
+      }
+    }
+  }
 }

@@ -86,18 +86,26 @@ extension Replica {
   }
 
   package func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError) {
-    // An object that the server does not have yet is known to be sent again.
-    _ = try await writeBehindZones { writer, outcome in
-      let history = HistoryWriter(writer.connection, number: writer.lastNumber + 1)
-      let application = try PageApplication(writer.snapshot, writer.tables, history, writer.contents, now: writer.now)
-      if let answer {
-        try application.apply(answer)
-      } else if try !application.isSentAgain(object.recordName) {
-        try application.delete(object.recordName)
-      }
-      try RereadList(writer.snapshot).remove(object)
-      try writer.finish(history, author: MirroringAuthor.importing, application, &outcome)
-      outcome.isImport = true
+    var isDone = false
+    while !isDone {
+      isDone = try await writeBehindZones { writer, outcome in
+        let waiting = try WaitingNames(writer.connection)
+        if try waiting.readNext() { return false }
+        // A save of it came while the server answered. It is asked for again once that save is sent.
+        if try waiting.contains(object.recordName) { return true }
+        let history = HistoryWriter(writer.connection, number: writer.lastNumber + 1)
+        let application = try PageApplication(writer.snapshot, writer.tables, history, writer.contents, now: writer.now)
+        if let answer {
+          try application.apply(answer)
+        } else if try !application.isSentAgain(object.recordName) {
+          // One that the server does not have yet is known to be sent again.
+          try application.delete(object.recordName)
+        }
+        try RereadList(writer.snapshot).remove(object)
+        try writer.finish(history, author: MirroringAuthor.importing, application, &outcome)
+        outcome.isImport = true
+        return true
+      }.value
     }
   }
 }

@@ -43,6 +43,13 @@ struct WaitingNames {
     return byteCount >= Self.byteLimit
   }
 
+  /// True if a row that was read names the object.
+  func contains(_ name: String) throws -> Bool {
+    let statement = try connection.statement(Self.find)
+    try RecordName.bind(name, to: statement, at: 1)
+    return try statement.first { _ in true } != nil
+  }
+
   private func add(_ name: String, _ key: Int64) throws {
     let statement = try connection.statement(Self.insert)
     try RecordName.bind(name, to: statement, at: 1)
@@ -65,5 +72,6 @@ struct WaitingNames {
     "unread rows",
     "SELECT key, body FROM outbox o WHERE NOT EXISTS (SELECT 1 FROM readRow r WHERE r.key = o.key) ORDER BY key")
   private static let insert = SQL("waiting name", "INSERT OR IGNORE INTO waitingName(name, key) VALUES (?, ?)")
+  private static let find = SQL("find waiting name", "SELECT 1 FROM waitingName WHERE name = ? LIMIT 1")
   private static let note = SQL("row is read", "INSERT INTO readRow(key) VALUES (?)")
 }
