@@ -26,6 +26,7 @@ extension NaiveFile {
     var (saved, removed) = (0, 0)
     var shares: [ZoneID] = []
     var ended: [EndedZone] = []
+    var endedNames: Set<String> = []
     var shownGraph = graph
     let isShadow = shadow != nil
     if let shadow { graph = shadow }
@@ -48,11 +49,13 @@ extension NaiveFile {
           for name in graph.objects.keys.sorted() { remove(name, broken) }
         }
         if zone.action == .reupload, broken != .sendsZonesAgain {
-          sendAgain(isShadow ? shownGraph : graph, page.importToken, broken)
+          endedNames.formUnion((isShadow ? shownGraph : graph).objects.keys)
         }
       case .share(let zone): shares.append(zone)
       }
     }
+    // As they are after the page, which may part objects whose zone has ended.
+    sendAgain(endedNames, of: isShadow ? shownGraph : graph, page.importToken, broken)
     let didSwap = isShadow && page.reset?.done == true
     if isShadow, !didSwap { (shadow, graph) = (graph, shownGraph) }
     if didSwap {
@@ -74,9 +77,11 @@ extension NaiveFile {
   }
 
   /// Adds an insert of each object that does not wait to be sent anyway (P8).
-  private mutating func sendAgain(_ graph: NaiveGraph, _ importToken: String, _ broken: Rule?) {
-    let names = sentAgain.union(inserted.keys)
-    let changes = graph.objects.filter { !names.contains($0.key) }.sorted { $0.key < $1.key }.map { name, object in
+  private mutating func sendAgain(
+    _ ended: Set<String>, of graph: NaiveGraph, _ importToken: String, _ broken: Rule?
+  ) {
+    let names = ended.subtracting(sentAgain).subtracting(inserted.keys)
+    let changes = graph.objects.filter { names.contains($0.key) }.sorted { $0.key < $1.key }.map { name, object in
       var relationships = object.pointers.mapValues { RelationshipValue.toOne($0) }
       let tags = graph.pairs.filter { $0.post == name }.map(\.tag).sorted()
       if !tags.isEmpty { relationships["tags"] = .toManyEdits(add: tags, remove: []) }
