@@ -105,35 +105,21 @@ struct ClusterFaultTests {
 
   @Test func `a cluster that gets full in the last step leaves the shard in service, and gets it later`() async throws {
     let clusters = try Clusters()
-    let (box, tries) = (StoreBox(), Counter(0))
-    let (news, told) = AsyncStream.makeStream(of: String.self)
-    let store = try ClusteredRecordStore(
-      clusters.all, shardCount: 2, report: { told.yield($0) }, pause: .milliseconds(1),
-      willTake: { _, step in
-        guard step == 4, tries.next() == 1, let shard = box.shard else { return }
-        try clusters.run(
-          [
-            """
-            CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \
-            $$ BEGIN RAISE EXCEPTION 'no space' USING ERRCODE = '53100'; END $$
-            """,
-            "CREATE TRIGGER refuse BEFORE INSERT ON record FOR EACH ROW EXECUTE FUNCTION refuse()",
-          ], in: "west")
-        let place = try await Place(in: shard)
-        _ = try await shard.write { try $0.save(Sample.note("late"), in: place) }
-      })
-    let shard = try await store.open(shard: 0)
-    box.fill(store, shard)
-    store.follow(Clusters.told(target: "west"))
-    let lines = news.filter { $0.contains("move") }
-    var iterator = lines.makeAsyncIterator()
-    let refusal = await iterator.next()
-    #expect(refusal?.contains("could not move") == true && refusal?.contains("no space") == true)
-    let success = await iterator.next()
-    #expect(success?.contains("has moved to the cluster west") == true)
-    await #expect(throws: StoreError.fenced(shard: 0, epoch: shard.epoch + 1)) { try await shard.write { _ in } }
-    await shard.close()
-    let moved = try await store.open(shard: 0, knownEpoch: shard.epoch)
+    let move = try await DisturbedMove(clusters) { shard in
+      try clusters.run(
+        [
+          """
+          CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \
+          $$ BEGIN RAISE EXCEPTION 'no space' USING ERRCODE = '53100'; END $$
+          """,
+          "CREATE TRIGGER refuse BEFORE INSERT ON record FOR EACH ROW EXECUTE FUNCTION refuse()",
+        ], in: "west")
+      let place = try await Place(in: shard)
+      _ = try await shard.write { try $0.save(Sample.note("late"), in: place) }
+    }
+    let refusal = await move.refusal()
+    #expect(refusal.contains("could not move") && refusal.contains("no space"))
+    let moved = try await move.arrive()
     #expect(try await moved.read { try $0.counts().records } == 1)
     await moved.close()
   }

@@ -42,25 +42,13 @@ struct ClusterPauseTests {
 
   @Test func `a shard with too many rows left stays in service where it is, and moves later`() async throws {
     let clusters = try Clusters()
-    let (box, tries) = (StoreBox(), Counter(0))
-    let (news, told) = AsyncStream.makeStream(of: String.self)
-    let store = try ClusteredRecordStore(
-      clusters.all, shardCount: 2, report: { told.yield($0) }, pause: .milliseconds(1),
-      willTake: { _, step in
-        guard step == 4, tries.next() == 1, let shard = box.shard else { return }
-        let place = try await Place(in: shard)
-        _ = try await shard.write { for number in 0..<3200 { try $0.save(Sample.note("late \(number)"), in: place) } }
-      })
-    let shard = try await store.open(shard: 0)
-    box.fill(store, shard)
-    store.follow(Clusters.told(target: "west"))
-    var lines = news.filter { $0.contains("move") }.makeAsyncIterator()
-    let refusal = await lines.next()
-    try #require(refusal?.contains("could not move") == true && refusal?.contains("rows have changed") == true)
-    let success = await lines.next()
-    #expect(success?.contains("has moved to the cluster west") == true)
-    await shard.close()
-    let moved = try await store.open(shard: 0, knownEpoch: shard.epoch)
+    let move = try await DisturbedMove(clusters) { shard in
+      let place = try await Place(in: shard)
+      _ = try await shard.write { for number in 0..<3200 { try $0.save(Sample.note("late \(number)"), in: place) } }
+    }
+    let refusal = await move.refusal()
+    try #require(refusal.contains("could not move") && refusal.contains("rows have changed"))
+    let moved = try await move.arrive()
     #expect(try await moved.read { try $0.counts().records } == 3200)
     try await Self.leavesNothing(clusters)
     await moved.close()
@@ -73,31 +61,18 @@ struct ClusterPauseTests {
     var clusters = try Clusters()
     let proxy = try clusters.proxy(to: "west")
     defer { proxy.close() }
-    let (box, tries) = (StoreBox(), Counter(0))
-    let (news, told) = AsyncStream.makeStream(of: String.self)
-    let store = try ClusteredRecordStore(
-      clusters.all, shardCount: 2, report: { told.yield($0) }, pause: .milliseconds(1),
-      willTake: { _, step in
-        guard step == 4, tries.next() == 1, let shard = box.shard else { return }
-        let place = try await Place(in: shard)
-        _ = try await shard.write { try $0.save(Sample.note("late"), in: place) }
-        // A session that connects now needs fewer bytes.
-        proxy.setWithinConnections(.init(answerByteCount: 4000, isSilent: true))
-      })
-    let shard = try await store.open(shard: 0)
-    box.fill(store, shard)
-    store.follow(Clusters.told(target: "west"))
-    var lines = news.filter { $0.contains("move") }.makeAsyncIterator()
-    let refusal = await lines.next()
-    try #require(refusal?.contains("the time for all answers") == true)
+    let move = try await DisturbedMove(clusters) { shard in
+      let place = try await Place(in: shard)
+      _ = try await shard.write { try $0.save(Sample.note("late"), in: place) }
+      // A session that connects now needs fewer bytes.
+      proxy.setWithinConnections(.init(answerByteCount: 4000, isSilent: true))
+    }
+    try #require(await move.refusal().contains("the time for all answers"))
     // The server is still silent.
-    try await shard.write { _ in }
+    try await move.shard.write { _ in }
     #expect(try clusters.all["main"]?.look(atShard: 0)?.move == nil)
     proxy.set(.init())
-    let success = await lines.next()
-    #expect(success?.contains("has moved to the cluster west") == true)
-    await shard.close()
-    let moved = try await store.open(shard: 0, knownEpoch: shard.epoch)
+    let moved = try await move.arrive()
     #expect(try await moved.read { try $0.counts().records } == 1)
     await moved.close()
   }

@@ -84,6 +84,56 @@ final class StoreBox: Sendable {
   func fill(_ store: ClusteredRecordStore, _ shard: any ShardStore) { content.withLock { $0 = (store, shard) } }
 }
 
+/// A move of shard 0 from the main cluster to the west, whose first try is disturbed before its fourth step.
+struct DisturbedMove {
+  let store: ClusteredRecordStore
+  let shard: any ShardStore
+  private let news: AsyncStream<String>
+  private let tries: Tries
+
+  private final class Tries: Sendable {
+    private let state = Mutex((count: 0, goesOn: false))
+
+    var isFirst: Bool { state.withLock { $0.count == 1 } }
+    func goOn() { state.withLock { $0.goesOn = true } }
+
+    /// Begins a try. The second one waits for `goOn`.
+    func begin() async throws {
+      state.withLock { $0.count += 1 }
+      while state.withLock({ $0.count > 1 && !$0.goesOn }) { try await Task.sleep(for: .milliseconds(5)) }
+    }
+  }
+
+  init(_ clusters: Clusters, disturb: @escaping @Sendable (any ShardStore) async throws -> Void) async throws {
+    let (box, tries) = (StoreBox(), Tries())
+    let (news, told) = AsyncStream.makeStream(of: String.self)
+    (self.news, self.tries) = (news, tries)
+    store = try ClusteredRecordStore(
+      clusters.all, shardCount: 2, report: { if $0.contains("move") { told.yield($0) } }, pause: .milliseconds(1),
+      willTake: { _, step in
+        if step == 1 { try await tries.begin() }
+        if step == 4, tries.isFirst, let shard = box.shard { try await disturb(shard) }
+      })
+    shard = try await store.open(shard: 0)
+    box.fill(store, shard)
+    store.follow(Clusters.told(target: "west"))
+  }
+
+  /// What the store says of the first try.
+  func refusal() async -> String { await news.first { _ in true } ?? "" }
+
+  /// Lets the second try begin, which moves the shard.
+  /// - Returns: the shard, opened where it is then.
+  func arrive() async throws -> any ShardStore {
+    tries.goOn()
+    let success = await news.first { _ in true }
+    #expect(success?.contains("has moved to the cluster west") == true)
+    await #expect(throws: StoreError.fenced(shard: 0, epoch: shard.epoch + 1)) { try await shard.write { _ in } }
+    await shard.close()
+    return try await store.open(shard: 0, knownEpoch: shard.epoch)
+  }
+}
+
 extension ClusteredRecordStore {
   func follow(_ placements: [ShardPlacement]) { follow(placements, named: []) }
 

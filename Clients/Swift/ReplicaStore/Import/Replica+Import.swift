@@ -77,35 +77,37 @@ extension Replica {
     do { if try await read({ snapshot in try RereadList(snapshot).isEmpty }) { return [] } } catch {
       throw storeError(error)
     }
-    while true {
-      let objects = try await writeBehindZones { writer, _ in
-        try WaitingNames(writer.connection).readNext() ? nil : RereadList(writer.snapshot).objects(limit)
-      }
-      if let objects = objects.value { return objects }
-    }
+    return try await writeKnowingNames { writer, _, _ in try RereadList(writer.snapshot).objects(limit) }
   }
 
   package func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError) {
-    var isDone = false
-    while !isDone {
-      isDone = try await writeBehindZones { writer, outcome in
+    try await writeKnowingNames { writer, outcome, waiting in
+      // A save of it came while the server answered. It is asked for again once that save is sent.
+      if try waiting.contains(object.recordName) { return }
+      let history = HistoryWriter(writer.connection, number: writer.lastNumber + 1)
+      let application = try PageApplication(writer.snapshot, writer.tables, history, writer.contents, now: writer.now)
+      if let answer {
+        try application.apply(answer)
+      } else if try !application.isSentAgain(object.recordName) {
+        // One that the server does not have yet is known to be sent again.
+        try application.delete(object.recordName)
+      }
+      try RereadList(writer.snapshot).remove(object)
+      try writer.finish(history, author: MirroringAuthor.importing, application, &outcome)
+      outcome.isImport = true
+    }
+  }
+
+  /// Runs `body` in a commit that knows each object that the outbox names.
+  private func writeKnowingNames<Value: Sendable>(
+    _ body: @escaping @Sendable (Writer, inout Writer.Outcome, WaitingNames) throws -> Value
+  ) async throws(StoreError) -> Value {
+    while true {
+      let step = try await writeBehindZones { writer, outcome -> Value? in
         let waiting = try WaitingNames(writer.connection)
-        if try waiting.readNext() { return false }
-        // A save of it came while the server answered. It is asked for again once that save is sent.
-        if try waiting.contains(object.recordName) { return true }
-        let history = HistoryWriter(writer.connection, number: writer.lastNumber + 1)
-        let application = try PageApplication(writer.snapshot, writer.tables, history, writer.contents, now: writer.now)
-        if let answer {
-          try application.apply(answer)
-        } else if try !application.isSentAgain(object.recordName) {
-          // One that the server does not have yet is known to be sent again.
-          try application.delete(object.recordName)
-        }
-        try RereadList(writer.snapshot).remove(object)
-        try writer.finish(history, author: MirroringAuthor.importing, application, &outcome)
-        outcome.isImport = true
-        return true
-      }.value
+        return try waiting.readNext() ? nil : body(writer, &outcome, waiting)
+      }
+      if let value = step.value { return value }
     }
   }
 }
