@@ -55,10 +55,13 @@ package struct ExportWrites {
   package func verdict(on plan: [PlannedWrite]) throws -> Verdict {
     var verdict = Verdict(writes: plan)
     if let permissions {
-      // A record that is only told again is told to users who see it.
+      // A record that is only told again is told to users who see it. Only users who may make an object leave a
+      // tombstone of one that the zone lacks.
       try verdict.writes.removeAll { write in
-        guard case .save(let record, let changedKeys) = write.item, changedKeys.isEmpty else { return false }
-        return try !permissions.mayRead(record)
+        switch write.item {
+        case .save(let record, let changedKeys): try changedKeys.isEmpty && !permissions.mayRead(record)
+        case .delete(let record): try source.row(named: record.recordName) == nil && !permissions.mayCreate(record)
+        }
       }
       let deleted = plan.deletedNames
       let alone = Set(plan.lazy.filter(\.isServersAlone).map(\.item.recordName))

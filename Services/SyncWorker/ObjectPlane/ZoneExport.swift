@@ -132,8 +132,12 @@ extension ExportRun {
       let existing = try source.row(named: write.item.recordName)
       switch write.item {
       case .save(let record, _): _ = try (write.isServersOwn ? servers : own).save(record, replacing: existing)
-      case .delete:
-        if let existing { _ = try (write.isServersOwn ? servers : own).delete(existing, modified: stamp(of: mirror)) }
+      case .delete(let record):
+        if let existing {
+          _ = try (write.isServersOwn ? servers : own).delete(existing, modified: stamp(of: mirror))
+        } else {
+          _ = try own.bury(record, replacing: nil)
+        }
       }
       written.append(write)
     }

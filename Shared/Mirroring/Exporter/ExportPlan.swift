@@ -6,7 +6,7 @@ public import Records
 public enum ExportItem: Hashable, Sendable {
   /// The record's new state, and the fields that differ from the stored one, ascending (E6).
   case save(Record, changedKeys: [String])
-  /// Leaves a tombstone of the stored record given here.
+  /// Leaves a tombstone of the record given here, which is the stored one unless the zone lacks it.
   case delete(Record)
 
   public var recordName: String {

@@ -59,10 +59,7 @@ extension Exporter {
       guard change.changeType != .delete, !withdrawn.contains(where: { $0.recordName == change.objectID }) else {
         return
       }
-      withdrawn.append(
-        Record(
-          recordName: change.objectID, recordType: entity.recordType,
-          fields: [ReservedName.entityName: .string(entity.name)], created: stamp, modified: stamp))
+      withdrawn.append(unmadeRecord(of: change, entity))
     } else {
       try tellAgain(change.objectID)
     }

@@ -95,7 +95,8 @@ extension Exporter {
     overlay.set(entry, named: change.objectID)
   }
 
-  /// Deletes an object with its links, and clears the pointers to it. Deleting a deleted object is no error.
+  /// Deletes an object with its links, and clears the pointers to it. Deleting a deleted object is no error, and one
+  /// that the zone lacks leaves a tombstone: another device may send it again (P8).
   ///
   /// Deleting a duplicate deletes the survivor too, unless the store has imported since the merge: then the store may
   /// be merging duplicates by itself.
@@ -107,7 +108,7 @@ extension Exporter {
       standIns.insert(redirect.survivor)
       try deleteObject(redirect.survivor, isServersOwn: true)
     }
-    guard let record = try overlay.entry(change.objectID).record else { return }
+    guard let record = try overlay.entry(change.objectID).record else { return try bury(change, entity) }
     try Self.check(record, is: entity, change, model)
     if judge != nil, try survives(change, entity) { return }
     try deleteObject(change.objectID)
@@ -116,6 +117,28 @@ extension Exporter {
   mutating func deleteObject(_ objectID: String, isServersOwn: Bool = false) throws {
     guard try overlay.entry(objectID).record != nil else { return }
     try remove(objectID, isServersOwn: isServersOwn)
+    try forgetCompany(of: objectID)
+  }
+
+  /// Deletes an object that the zone never had, as far as it knows, unless it was made and could not be written.
+  private mutating func bury(_ change: HistoryChange, _ entity: EntityDescription) throws {
+    let name = change.objectID
+    guard try !overlay.entry(name).isGone,
+      !leftOut.contains(where: { $0.change.objectID == name && $0.change.changeType == .insert })
+    else { return }
+    try remove(name)
+    buried.append(unmadeRecord(of: change, entity))
+    try forgetCompany(of: name)
+  }
+
+  /// The tombstone's content for an object without a record.
+  func unmadeRecord(of change: HistoryChange, _ entity: EntityDescription) -> Record {
+    Record(
+      recordName: change.objectID, recordType: entity.recordType,
+      fields: [ReservedName.entityName: .string(entity.name)], created: stamp, modified: stamp)
+  }
+
+  private mutating func forgetCompany(of objectID: String) throws {
     for pointer in try overlay.pointers(to: objectID) where pointer.source != objectID {
       if pointer.field == ReservedName.linkRecordNames {
         try remove(pointer.source)

@@ -9,6 +9,7 @@ extension Exporter {
   public mutating func plan() -> ExportPlan {
     var objects: [PlannedWrite] = []
     var links: [PlannedWrite] = []
+    let burials = buried.filter { overlay.known($0.recordName)?.record == nil }
     // Each entry hands its record over in place: copying records would cost more than all the rest.
     var entries = overlay.takeEntries()
     objects.reserveCapacity(entries.count)
@@ -17,6 +18,7 @@ extension Exporter {
       guard let write = Self.write(of: &entries[place], stamp: stamp) else { continue }
       if isLink { links.append(write) } else { objects.append(write) }
     }
+    objects += burials.map { PlannedWrite(item: .delete($0), isServersOwn: false) }
     objects.append(contentsOf: links)
     return ExportPlan(writes: objects, leftOut: leftOut, withdrawn: withdrawn, losses: judge?.losses ?? [])
   }

@@ -26,10 +26,7 @@ extension Exporter {
   mutating func complete(_ change: HistoryChange, of entity: EntityDescription) throws {
     var entry = try overlay.entry(change.objectID)
     guard let present = entry.record else {
-      withdrawn.append(
-        Record(
-          recordName: change.objectID, recordType: entity.recordType,
-          fields: [ReservedName.entityName: .string(entity.name)], created: stamp, modified: stamp))
+      withdrawn.append(unmadeRecord(of: change, entity))
       return
     }
     try Self.check(present, is: entity, change, model)

@@ -22,6 +22,8 @@ public struct Exporter {
   let reverting: Set<String>
   /// Records that the store is told are deleted, though the zone never had them.
   var withdrawn: [Record] = []
+  /// Objects that the store deleted and the zone never had.
+  var buried: [Record] = []
   var overlay: ExportOverlay
   /// Settles concurrent edits; nil: the last arrival wins, and no loss is noted.
   var judge: ConflictJudge?
