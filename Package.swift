@@ -438,13 +438,22 @@ let clientTests: [Target] = [
   .target(
     name: "ReplicaWorld", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaWorld",
     swiftSettings: settings),
+  // The real services on a bus in memory, in one process with their clients.
+  .target(
+    name: "OneProcessServer",
+    dependencies: [
+      "ReplicaWorld", "ReplicaSync", "InMemoryServiceBus", "Gateway", "ShareService", "WorkerHost", "ServiceKit",
+      "ServiceBus", "HTTPServer",
+    ],
+    path: "Tests/OneProcessServer", swiftSettings: settings),
   .executableTarget(
-    name: "replica-convergence-runs", dependencies: ["ReplicaWorld"], path: "Tests/ReplicaConvergenceRuns",
-    swiftSettings: settings),
+    name: "replica-convergence-runs", dependencies: ["OneProcessServer", "ReplicaWorld"],
+    path: "Tests/ReplicaConvergenceRuns", swiftSettings: settings),
   tests(
     "ReplicaSync",
     [
-      "CuttingProxy", "ReplicaWorld", "URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient",
+      "CuttingProxy", "OneProcessServer", "ReplicaWorld", "URLSessionTransport", "ReplicaSync", "ReplicaStore",
+      "MirrorWire", "HTTPServer", "HTTPClient",
     ]),
   .testTarget(
     name: "AquiferClientTests",

@@ -3,7 +3,7 @@
 import Assets
 import Authentication
 import Crypto
-import HTTPServer
+package import HTTPServer
 import Records
 import S3
 public import ServiceBus
@@ -153,6 +153,9 @@ public struct GatewayService: Service {
       return readings
     }
   }
+
+  /// Answers clients' requests; for tests that need no sockets.
+  package var handler: any HTTPHandler { gateway }
 
   private let listeningURL: String
   private let consoleURL: String?

@@ -1,7 +1,9 @@
 // Stories of three devices with a real server, many seeds: `replica-convergence-runs --runs 100000 --seed 1`.
 
 import Foundation
+import OneProcessServer
 import ReplicaWorld
+import Synchronization
 
 /// The options of the command line.
 private struct Options: Sendable {
@@ -11,17 +13,15 @@ private struct Options: Sendable {
   var broken: Rule?
   var tells = false
   var endsZone = false
+  var counts = false
+  var usesProcesses = false
 
   /// nil for a command line with a mistake.
   init?(_ arguments: [String]) {
     var rest = arguments[...]
     while let name = rest.popFirst() {
-      if name == "--tell" {
-        tells = true
-        continue
-      }
-      if name == "--zone-ends" {
-        endsZone = true
+      if let flag = Self.flags[name] {
+        self[keyPath: flag] = true
         continue
       }
       guard let text = rest.popFirst() else { return nil }
@@ -36,6 +36,10 @@ private struct Options: Sendable {
       }
     }
   }
+
+  private static let flags: [String: any WritableKeyPath<Options, Bool> & Sendable] = [
+    "--tell": \.tells, "--zone-ends": \.endsZone, "--count": \.counts, "--processes": \.usesProcesses,
+  ]
 }
 
 @main
@@ -44,12 +48,13 @@ private enum ReplicaConvergences {
     guard let options = Options(Array(CommandLine.arguments.dropFirst())) else {
       print(
         """
-        replica-convergence-runs [--runs N] [--seed S] [--jobs N] [--zone-ends] [--tell] [--broken \
-        \(Rule.allCases.map(\.rawValue).joined(separator: "|"))]
-        N stories from seed S on, so many side by side as --jobs says, with the server whose executables are in \
-        AQUIFER_BIN; prints the seeds that diverge or have no end, with the reason and the command that repeats \
-        them, and with --tell what their devices saved, asked and were answered; with --zone-ends the zone ends in \
-        each story; --broken breaks a rule in every replica
+        replica-convergence-runs [--runs N] [--seed S] [--jobs N] [--zone-ends] [--processes] [--tell] [--count] \
+        [--broken \(Rule.allCases.map(\.rawValue).joined(separator: "|"))]
+        N stories from seed S on, so many side by side as --jobs says, with the server's services in this process, or \
+        with --processes with the executables in AQUIFER_BIN; prints the seeds that diverge or have no end, with the \
+        reason and the command that repeats them, and with --tell what their devices saved, asked and were answered; \
+        with --zone-ends the zone ends in each story; --broken breaks a rule in every replica; --count prints how \
+        often each kind of thing happened
         """)
       exit(2)
     }
@@ -65,23 +70,33 @@ private enum ReplicaConvergences {
   private static func count(_ options: Options) async throws -> Int {
     let start = ContinuousClock.now
     var count = 0
-    try await Server.run(Server.unlimited, in: Server.memory) { server in
-      let stories = ConvergenceStories(
-        server, seeds: options.seed..<options.seed + options.runs, broken: options.broken, jobs: options.jobs,
-        endsZone: options.endsZone)
-      count = await stories.tell { story, ending in
-        let rule = options.broken.map { " --broken \($0.rawValue)" } ?? ""
-        let ends = options.endsZone ? " --zone-ends" : ""
-        let command = "\(CommandLine.arguments[0]) --runs 1 --seed \(story.seed)\(rule)\(ends)"
-        let lines = ["seed \(story.seed): \(ending)", "  again: \(command)"] + (options.tells ? story.trace.lines : [])
-        // At once, since others print, too.
-        print(lines.joined(separator: "\n"))
-      }
+    if options.usesProcesses {
+      try await Server.run(Server.unlimited, in: Server.memory) { count = await told(options, $0) }
+    } else {
+      try await OneProcessServer.run(in: Server.memory) { count = await told(options, $0) }
     }
     print(
       """
       \(options.runs) stories from seed \(options.seed) on in \(ContinuousClock.now - start), \(count) diverged
       """)
+    return count
+  }
+
+  private static func told(_ options: Options, _ server: Server) async -> Int {
+    let counts = Mutex(StoryCounts())
+    let stories = ConvergenceStories(
+      server, seeds: options.seed..<options.seed + options.runs, broken: options.broken, jobs: options.jobs,
+      endsZone: options.endsZone)
+    let note: @Sendable (StoryCounts) -> Void = { one in counts.withLock { $0.add(one) } }
+    let count = await stories.tell(ended: options.counts ? note : nil) { story, ending in
+      let rule = options.broken.map { " --broken \($0.rawValue)" } ?? ""
+      let flags = (options.endsZone ? " --zone-ends" : "") + (options.usesProcesses ? " --processes" : "")
+      let command = "\(CommandLine.arguments[0]) --runs 1 --seed \(story.seed)\(rule)\(flags)"
+      let lines = ["seed \(story.seed): \(ending)", "  again: \(command)"] + (options.tells ? story.trace.lines : [])
+      // At once, since others print, too.
+      print(lines.joined(separator: "\n"))
+    }
+    for line in counts.withLock({ $0.lines }) { print(line) }
     return count
   }
 }

@@ -19,10 +19,12 @@ package struct ConvergenceStories: Sendable {
 
   /// - Parameters:
   ///   - endsAtFirst: no story begins after one that is told.
+  ///   - ended: takes what happened in each story.
   ///   - told: takes a story whose devices are not equal, or that has no end.
   /// - Returns: how many stories were told so.
   package func tell(
-    endsAtFirst: Bool = false, _ told: @escaping @Sendable (ConvergenceStory, ConvergenceStory.Ending) -> Void
+    endsAtFirst: Bool = false, ended: (@Sendable (StoryCounts) -> Void)? = nil,
+    _ told: @escaping @Sendable (ConvergenceStory, ConvergenceStory.Ending) -> Void
   ) async -> Int {
     let rest = Seeds(seeds)
     return await withTaskGroup(of: Int.self) { group in
@@ -32,6 +34,7 @@ package struct ConvergenceStories: Sendable {
           while let seed = rest.next() {
             let story = ConvergenceStory(server, seed: seed, broken: broken, endsZone: endsZone)
             let ending = await story.ending()
+            ended?(story.trace.counts)
             if ending == .equal { continue }
             count += 1
             if endsAtFirst { rest.end() }

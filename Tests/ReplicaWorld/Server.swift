@@ -1,7 +1,7 @@
 // The real server's processes, started by `aquifer dev` in a folder of their own.
 
 package import Foundation
-import ReplicaSync
+package import ReplicaSync
 
 package struct Unexpected: Error, CustomStringConvertible {
   package let description: String
@@ -25,7 +25,7 @@ package struct Server: Sendable {
   package let operatorToken: String
   package let modelHash: String
   package let apiToken: String
-  let transport = CurlTransport()
+  let transport: any Transport
 
   /// The folder of the executables; nil: there are none to run.
   package static let binaries = ProcessInfo.processInfo.environment["AQUIFER_BIN"].map { URL(filePath: $0) }
@@ -97,10 +97,12 @@ package struct Server: Sendable {
   private init(_ former: Server, _ ready: Ready) {
     (folder, modelHash, apiToken) = (former.folder, former.modelHash, former.apiToken)
     (gateway, notifier, operatorToken) = (ready.gateway, ready.notifier, ready.operatorToken)
+    transport = former.transport
   }
 
   private init(_ folder: URL, _ ready: Ready, _ model: String?) throws {
     self.folder = folder
+    transport = CurlTransport()
     (gateway, notifier, operatorToken) = (ready.gateway, ready.notifier, ready.operatorToken)
     let tool = { (words: [String]) in try Self.aquifer(words, ready.gateway, ready.operatorToken) }
     let model = try model ?? Self.journal(in: folder)
@@ -110,6 +112,33 @@ package struct Server: Sendable {
     modelHash = try Self.text("modelHash", pushed)
     let token = try tool(["token", "create"] + place + ["--callback-url", "http://127.0.0.1/done"])
     apiToken = try Self.text("apiToken", token)
+  }
+
+  /// A server that somebody else runs. The operator's calls make the container with the journal's model.
+  /// - Parameters:
+  ///   - folder: for the files of replicas.
+  ///   - gateway: without a final slash.
+  package init(folder: URL, gateway: String, operatorToken: String, transport: any Transport) async throws {
+    let tell = { (method: String, path: String, body: String) in
+      let answer = try await transport.send(
+        TransportRequest(
+          method, "\(gateway)/\(path)", headers: [("Authorization", "Bearer \(operatorToken)")], body: Array(body.utf8))
+      )
+      let object = try? JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any]
+      guard let object, (200..<300).contains(answer.status) else {
+        throw Unexpected("\(answer.status) for \(path): \(String(decoding: answer.body, as: UTF8.self))")
+      }
+      return object
+    }
+    let container = Self.container
+    _ = try await tell("POST", "admin/1/containers", #"{"container":"\#(container)"}"#)
+    modelHash = try Self.text(
+      "modelHash", try await tell("PUT", "mirror/1/\(container)/development/model", journalXML))
+    let place = #""container":"\#(container)","environment":"development""#
+    let token = #"{\#(place),"allowedOrigins":[],"callbackURL":"http://127.0.0.1/done"}"#
+    apiToken = try Self.text("apiToken", try await tell("POST", "admin/1/tokens", token))
+    (self.folder, self.gateway, self.operatorToken, self.transport) = (folder, gateway, operatorToken, transport)
+    notifier = ""
   }
 
   private static func journal(in folder: URL) throws -> String {

@@ -25,6 +25,21 @@ package final class Trace: Sendable {
 
   package var lines: [String] { entries.withLock { $0.map(Self.line) } }
 
+  /// What happened, for a comparison of many stories.
+  var counts: StoryCounts {
+    entries.withLock { entries in
+      var counts = StoryCounts()
+      for entry in entries {
+        switch entry {
+        case .line(let line): counts.note(line: line)
+        case .request(_, let request, let fault): counts.note(request, fault)
+        case .answer(_, let request, let answer): counts.note(answer, to: request)
+        }
+      }
+      return counts
+    }
+  }
+
   private static func line(_ entry: Entry) -> String {
     switch entry {
     case .line(let line): line
