@@ -19,7 +19,7 @@ struct AdminCall: Hashable, Sendable {
     case addKey, listKeys, revokeKey
     case exportSchema, importSchema, promoteSchema, diffSchema
     case exportRules, importRules, listDuplicates
-    case status, workers, shards, acceptData, moveShard, stores, zones, subscriptions, events
+    case status, workers, shards, acceptData, moveShard, balanceShards, stores, zones, subscriptions, events
     case explain, listQuarantine, retryQuarantine
     case backup, scrub
     case audit, listConflicts, restoreConflict, resolveConflict
@@ -116,6 +116,10 @@ struct AdminCall: Hashable, Sendable {
       self.init(
         "POST", admin + ["shards", argument, "move"],
         body: Self.object { $0.member("to", invocation.value("to") ?? "") })
+    case .balanceShards:
+      self.init(
+        "POST", admin + ["shards", "balance"],
+        query: (invocation.flag("dry-run") ? [("dryRun", "true")] : []) + Self.given(invocation, "limit"))
     case .stores: self.init("GET", admin + ["stores"], query: Self.given(invocation, "container"))
     case .events: self.init("GET", admin + ["events"], query: Self.given(invocation, "container"))
     case .zones: self.init("GET", admin + ["zones"], query: Self.given(invocation, "container"))

@@ -19,7 +19,10 @@ extension Command {
       examples: ["aquifer workers", "aquifer workers --watch 5"], action: .call(.workers)),
     Command(
       "shards", [], [watch], summary: "List the shards and their workers",
-      discussion: "--json prints one object for each shard.", examples: ["aquifer shards"],
+      discussion: """
+        The last table has the size of each shard, measured every minute, and its saves and reads a second over the last
+        five minutes. A dash is a figure that no worker tells. --json prints one object for each shard.
+        """, examples: ["aquifer shards"],
       action: .call(.shards)),
     Command(
       "shards accept",
@@ -42,6 +45,18 @@ extension Command {
         The command asks for the move and ends at once: `shards` shows how far it is, and what keeps it. A move that is
         interrupted begins again. The shard's own cluster as CLUSTER takes the request back.
         """, examples: ["aquifer shards move 3 --to west"], action: .call(.moveShard)),
+    Command(
+      "shards balance", [],
+      [
+        .flag("dry-run", "print the plan, and ask for nothing"),
+        .optional("limit", "N", "the most moves that a cluster takes part in at a time (default 2)"),
+      ],
+      summary: "Spread the shards evenly over the clusters",
+      discussion: """
+        Plans as few copied bytes as it takes to give the clusters like parts of the bytes and of the load, and asks for
+        these moves. They run as those of `shards move`; the others wait for their turn. A second `balance` changes
+        nothing that moves, and replaces what waits. A move of a shard to its own cluster takes it out of the plan.
+        """, examples: ["aquifer shards balance --dry-run", "aquifer shards balance"], action: .call(.balanceShards)),
     Command(
       "stores", [], [onlyContainer, watch], summary: "List the devices' stores, those with the most to export first",
       examples: ["aquifer stores", "aquifer stores --watch"],

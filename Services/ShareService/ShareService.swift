@@ -208,6 +208,7 @@ public final class ShareService: Sendable {
       pushRecords: { [cluster] ids in await cluster.reports?.pushRecords(of: ids) ?? PushRecordList() },
       records: { [cluster] subject, query in try await cluster.records?.answer(subject, query) },
       map: { [cluster] in await cluster.reports?.map() },
+      shardFigures: { [cluster] in await cluster.reports?.shardFigures() ?? [:] },
       clustersChanged: { [cluster] in await cluster.notice() })
     handlers.on(OperatorRequest.self) { message, body, _ in
       let answer = await operators.answer(message, body: body)
@@ -251,7 +252,8 @@ public final class ShareService: Sendable {
     await cluster.attach(
       ClusterReports(
         bus: bus, shardCount: directory.shardCount, now: { [clock] in clock.now }, map: { publisher.current },
-        // Dropped because an unreadable count is left out of the report.
+        // Dropped because what can't be read is left out of the report.
+        plannedMoves: { [directory] in (try? await directory.shardClusters().planned) ?? [] },
         sharedZoneCount: { [directory] in (try? await directory.sharedZoneCounts())?.active }),
       own.map { ClusterRecords(bus: bus, own: $0, clock: clock) { publisher.current } },
       onNotice: { publisher.notice() })

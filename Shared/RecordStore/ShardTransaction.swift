@@ -175,6 +175,8 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func outcome(of idempotencyKey: String) throws -> [UInt8]?
   /// The numbers of live records and of databases, zones and stores, for `status`.
   func counts() throws -> ShardCounts
+  /// Bytes of the shard's tables and indexes where they are kept, without a log. Asks about each file of the shard.
+  func byteCount() throws -> Int64
 }
 
 /// The writes of one body, which sees its own writes. A body that throws leaves nothing behind. Unknown keys throw

@@ -24,7 +24,7 @@ REGISTRY = referencing.Registry().with_resource(
     "urn:description", referencing.Resource(DESCRIPTION, referencing.jsonschema.DRAFT202012)
 )
 # They need what other examples make, or end what others need.
-LAST = ["removeIdentityProvider", "fetchMail", "endMail", "deleteConsumer", "purgeHistory", "resetStore", "purgeZone", "deleteStore", "resetSchema"]
+LAST = ["balanceShards", "removeIdentityProvider", "fetchMail", "endMail", "deleteConsumer", "purgeHistory", "resetStore", "purgeZone", "deleteStore", "resetSchema"]
 LAST += ["resetDevelopment", "revokeOperator", "revokeDeveloper", "revokeRole", "deleteUser", "deleteContainer"]
 # The other statuses of a story in which no zone waits for a decision, no object is in a new container, nobody has a
 # session, no device is registered, and nobody has refused a mail.
@@ -116,6 +116,17 @@ def finish(path):
         time.sleep(0.1)
 
 
+def measured():
+    """Waits until the workers know the loads of all shards."""
+    while True:
+        shards = requests.get(
+            WORLD.gateway + "/admin/1/shards", headers={"Authorization": f"Bearer {WORLD.operator}"}, timeout=30
+        ).json()["shards"]
+        if all("readsPerSecond" in shard for shard in shards):
+            return
+        time.sleep(0.1)
+
+
 def contest():
     """Two edits at odds, and an object of another device."""
     laptop, phone = alice.store(LAPTOP), alice.store("6E1F9D52-5B0C-4F5E-9A51-0A4D3C5B7E01")
@@ -140,6 +151,8 @@ operations.sort(key=lambda item: LAST.index(item[2]["operationId"]) + 1 if item[
 MODEL = None
 for path, method, operation in operations:
     with STEPS.step(operation["operationId"]):
+        if operation["operationId"] == "balanceShards":
+            measured()
         answer = run(path, method, operation)
         if operation["operationId"] in TOLD:
             member, parameter = TOLD[operation["operationId"]]

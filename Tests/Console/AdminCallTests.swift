@@ -55,6 +55,8 @@ struct AdminCallTests {
       "PUT /admin/1/rules/C/production?dryRun=true", ""
     ),
     ("shards accept 3", "POST /admin/1/shards/accept", #"{"what":"3"}"#),
+    ("shards balance", "POST /admin/1/shards/balance", ""),
+    ("shards balance --dry-run --limit 3", "POST /admin/1/shards/balance?dryRun=true&limit=3", ""),
     ("quarantine list", "GET /admin/1/quarantine", ""), ("quarantine retry", "POST /admin/1/quarantine/retry", ""),
     ("quarantine retry --container C --user _a", "POST /admin/1/quarantine/retry?container=C&user=_a", ""),
     ("session list", "GET /admin/1/sessions", ""), ("session list --user a", "GET /admin/1/sessions?user=a", ""),

@@ -47,10 +47,11 @@ struct ViewTests {
     #expect(positions[0] != nil && Set(positions).count == 1, "columns are aligned:\n\(text)")
   }
 
-  @Test func `shards are a line for each worker, those of nobody first`() throws {
+  @Test func `shards are a line for each worker, those of nobody first, and a line each with size and load`() throws {
     let answer = try json(
       #"""
-      {"shards":[{"shard":0,"worker":"w"},{"shard":1,"worker":"w"},{"shard":2,"worker":null},{"shard":3,"worker":"w"}]}
+      {"shards":[{"shard":0,"worker":"w","records":7,"bytes":1250000,"savesPerSecond":0,"readsPerSecond":2.25},
+      {"shard":1,"worker":"w"},{"shard":2,"worker":null},{"shard":3,"worker":"w","records":0,"bytes":0}]}
       """#
     )
     #expect(
@@ -58,7 +59,43 @@ struct ViewTests {
            WORKER  COUNT  SHARDS
         !  NONE        1  2
            w           3  0-1,3
+
+        SHARD  WORKER  RECORDS  SIZE     SAVES/S  READS/S
+            0  w             7  1.25 MB        0     2.25
+            1  w             -  -              -        -
+            2  -             -  -              -        -
+            3  w             0  0 B            -        -
         """)
+  }
+
+  @Test func `a plan shows each cluster before and after, then the moves, and shards that wait are marked`() throws {
+    let plan = try json(
+      #"""
+      {"moves":[{"shard":3,"from":"main","to":"west","bytes":5000,"waits":true}],"movedBytes":5000,"clusters":[
+      {"cluster":"main","shards":2,"bytes":9000,"load":8.5,"shardsAfter":1,"bytesAfter":4000,"loadAfter":4},
+      {"cluster":"west","shards":0,"bytes":0,"load":0,"shardsAfter":1,"bytesAfter":5000,"loadAfter":4.5}]}
+      """#)
+    #expect(
+      ClusterViews.balance(plan) == """
+        CLUSTER  SHARDS  SIZE     LOAD  THEN  SIZE     LOAD
+        main          2  9.00 kB   8.5     1  4.00 kB     4
+        west          0  0 B         0     1  5.00 kB   4.5
+
+        SHARD  FROM  TO    SIZE
+            3  main  west  5.00 kB
+
+        5.00 kB to copy.
+        """)
+    #expect(ClusterViews.balance(try json(#"{"moves":[],"clusters":[]}"#)).hasSuffix("as even as moves can make them."))
+    let shards = try json(
+      #"{"shards":[{"shard":2,"worker":"w","movesTo":"b","movedRows":9},{"shard":5,"worker":"w","waitsFor":"b"}]}"#)
+    #expect(
+      ClusterViews.shards(shards).contains(
+        """
+        MOVES  FROM  TO  ROWS  PROBLEM
+            2  main  b      9
+            5  main  b         waits
+        """))
   }
 
   @Test func `stores with most to export come first, and silent workers are named`() throws {

@@ -70,6 +70,9 @@ import Testing
       #expect(try json(installation, "workers")["workers"].elements.count == 1)
       let shards = try json(installation, "shards")["shards"].elements
       #expect(!shards.isEmpty && shards.allSatisfy { $0["worker"] == "worker-1" })
+      while try json(installation, "shards")["shards"].elements.contains(where: { $0["bytes"].integer == nil }) {
+        try await Task.sleep(for: .milliseconds(50))
+      }
       for noun in ["status", "workers", "shards", "stores", "zones"] {
         let text = try await installation.aquifer(noun)
         #expect(text.code == 0, "\(noun): \(text.problem)")

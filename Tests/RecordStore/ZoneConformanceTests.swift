@@ -146,6 +146,19 @@ struct ZoneConformanceTests {
     }
   }
 
+  @Test(arguments: StoreKind.allCases) func `a shard's bytes rise with what it stores`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let before = try await shard.read { try $0.byteCount() }
+      try await shard.write { transaction in
+        for name in 0..<100 {
+          try transaction.save(Sample.note("\(name)", title: String(repeating: "x", count: 1000)), in: place)
+        }
+      }
+      #expect(try await shard.read { try $0.byteCount() } >= before + 50_000)
+    }
+  }
+
   @Test(arguments: StoreKind.allCases) func `counts are of what lives`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       #expect(try await shard.read { try $0.counts() } == ShardCounts(databases: 0, zones: 0, records: 0, mirrors: 0))

@@ -1,5 +1,6 @@
 // Which cluster keeps which shard, and which worker may have it, as tables.
 
+import MessagePack
 import Testing
 
 @testable import ServiceBus
@@ -39,6 +40,44 @@ private func worker(_ name: String, _ clusters: [String]?) -> Peer {
     #expect(clusters.published?[1] == ShardCluster(name: "west"))
     clusters.forget(1)
     #expect(clusters.published == nil)
+  }
+
+  @Test func `planned moves begin as far as their clusters have room, and follow when others end`() {
+    var clusters = ShardClusters(shardCount: 8)
+    clusters.move(7, to: "west")
+    func moving() -> [Int] { clusters.shards.indices.filter { clusters.shards[$0]?.target != nil } }
+    clusters.plan((0..<4).map { PlannedMove(shard: $0, from: "main", to: $0 < 2 ? "west" : "east") }, limit: 2)
+    #expect(moving() == [0, 7] && clusters.planned?.map(\.shard) == [1, 2, 3])
+    // Opened where it was: nothing ends.
+    clusters.note(7, in: "main")
+    #expect(moving() == [0, 7])
+    clusters.note(7, in: "west")
+    #expect(moving() == [0, 1] && clusters.planned?.map(\.shard) == [2, 3])
+    // Another plan leaves what moves, and a move of a shard that is elsewhere or moves is none.
+    clusters.plan(
+      [(0, "main", "east"), (7, "main", "east"), (5, "main", "east")].map { PlannedMove(shard: $0, from: $1, to: $2) },
+      limit: 3)
+    #expect(moving() == [0, 1, 5] && clusters.planned == nil)
+    #expect(clusters.shards[0] == ShardCluster(target: "west") && clusters.shards[7] == ShardCluster(name: "west"))
+    // Taken back, before and after the beginning.
+    clusters.plan([PlannedMove(shard: 6, from: "main", to: "east")], limit: 1)
+    #expect(clusters.planned?.map(\.shard) == [6])
+    clusters.move(6, to: "main")
+    #expect(clusters.planned == nil)
+    clusters.plan([PlannedMove(shard: 6, from: "main", to: "east")], limit: 1)
+    for shard in [0, 1, 5] { clusters.move(shard, to: "main") }
+    #expect(moving() == [6] && clusters.planned == nil)
+  }
+
+  @Test func `clusters of an earlier release have no planned moves`() throws {
+    struct Earlier: Codable { var shards: [ShardCluster?] }
+    let bytes = try MessagePackEncoder().encode(Earlier(shards: [nil, ShardCluster(name: "west", target: "east")]))
+    let read = try MessagePackDecoder().decode(ShardClusters.self, from: bytes)
+    #expect(read.planned == nil && read.shards[1] == ShardCluster(name: "west", target: "east"))
+    var later = ShardClusters(shardCount: 2)
+    later.plan((0..<2).map { PlannedMove(shard: $0, from: "main", to: "west") }, limit: 1)
+    let earlier = try MessagePackDecoder().decode(Earlier.self, from: try MessagePackEncoder().encode(later))
+    #expect(earlier.shards == [ShardCluster(target: "west"), nil])
   }
 
   @Test func `a worker gets no shard of a cluster that it does not reach`() throws {

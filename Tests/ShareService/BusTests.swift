@@ -265,9 +265,12 @@ import Testing
   @Test func `status calls put the workers' reports together and list silent ones`() async throws {
     try await withService { network, service in
       let gateway = await gateway(network)
+      let figures = (0..<4).map { #"{"shard":\#($0),"bytes":7,"savesPerSecond":0.5,"readsPerSecond":3}"# }
       let workers = [
         Neighbour("worker-1", .worker, network, report: #"{"zones":[{"zone":"a"},{"zone":"b"}]}"#),
-        Neighbour("worker-2", .worker, network, report: #"{"zones":[{"zone":"c"}]}"#),
+        Neighbour(
+          "worker-2", .worker, network,
+          report: #"{"zones":[{"zone":"c"}],"shards":[\#(figures.joined(separator: ","))]}"#),
         Neighbour("worker-3", .worker, network, report: "no JSON"),
       ]
       for worker in workers { await worker.bus.waitForPeers { $0.contains { $0.role == .share } } }
@@ -292,6 +295,12 @@ import Testing
       let shards = try await gateway.operate("GET", "/admin/1/shards").body["shards"]?.elements ?? []
       #expect(shards.map { $0["shard"]?.int64 } == [0, 1, 2, 3])
       #expect(shards.allSatisfy { $0["worker"]?.string?.hasPrefix("worker-") == true })
+
+      // Only the worker that has a shard tells its size, and what nobody tells is missing.
+      #expect(shards.allSatisfy { ($0["bytes"]?.int64 == 7) == ($0["worker"]?.string == "worker-2") })
+      let refused = try await gateway.operate("POST", "/admin/1/shards/balance")
+      #expect(refused.status == 503 && refused.body["reason"]?.string?.contains("are not known") == true)
+      #expect(try await gateway.operate("GET", "/admin/1/shards/balance").status == 405)
 
       let retried = try await gateway.operate("POST", "/admin/1/quarantine/retry").body
       #expect(retried["retried"]?.int64 == 4 && retried["silent"]?.elements.map(\.string) == ["worker-3"])

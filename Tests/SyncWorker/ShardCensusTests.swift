@@ -13,7 +13,7 @@ import Testing
 
 struct ShardCensusTests {
   /// Lets a census look whenever the test says so.
-  private final class Rounds: Sendable {
+  final class Rounds: Sendable {
     private let state = Mutex<(looked: Int, gate: AsyncStream<Void>.Continuation?)>((0, nil))
 
     func pause(_: Duration) async {

@@ -62,7 +62,8 @@ enum ClusterViews {
     return View.table(columns, rows)
   }
 
-  /// One line for each worker and cluster, with the numbers of its shards, and one for each shard that moves.
+  /// One line for each worker and cluster, with the numbers of its shards; one for each shard that moves; and one for
+  /// each shard with its size and load.
   static func shards(_ answer: JSONValue) -> String {
     let shards = answer["shards"]?.elements ?? []
     func cluster(_ shard: JSONValue) -> String { shard["cluster"]?.string ?? "main" }
@@ -83,7 +84,51 @@ enum ClusterViews {
         ])
     }
     let table = View.table(["worker"] + (hasClusters ? ["cluster"] : []) + ["count", "shards"], rows)
-    if moving.isEmpty { return table }
-    return table + "\n\n" + View.table(["moves", "from", "to", "rows", "problem"], moving)
+    let waiting = shards.filter { $0["waitsFor"] != nil }.map { shard in
+      View.Row(
+        isOdd: false, cells: [View.text(shard["shard"]), cluster(shard), View.text(shard["waitsFor"]), "", "waits"])
+    }
+    let moves =
+      (moving + waiting).isEmpty
+      ? [] : [View.table(["moves", "from", "to", "rows", "problem"], moving + waiting)]
+    return ([table] + moves + [loads(shards, hasClusters: hasClusters)]).joined(separator: "\n\n")
+  }
+
+  /// A plan: what each cluster has before and after, and the moves.
+  static func balance(_ answer: JSONValue) -> String {
+    let moves = (answer["moves"]?.elements ?? []).map { move in
+      View.Row(
+        isOdd: false,
+        cells: [View.text(move["shard"]), View.text(move["from"]), View.text(move["to"]), size(move["bytes"])])
+    }
+    let clusters = (answer["clusters"]?.elements ?? []).map { cluster in
+      View.Row(
+        isOdd: false,
+        cells: [View.text(cluster["cluster"])]
+          + ["", "After"].flatMap {
+            [View.text(cluster["shards" + $0]), size(cluster["bytes" + $0]), View.text(cluster["load" + $0])]
+          })
+    }
+    let table = View.table(["cluster", "shards", "size", "load", "then", "size", "load"], clusters)
+    if moves.isEmpty { return table + "\n\nThe clusters are as even as moves can make them." }
+    return table + "\n\n" + View.table(["shard", "from", "to", "size"], moves)
+      + "\n\n\(size(answer["movedBytes"])) to copy."
+  }
+
+  private static func size(_ value: JSONValue?) -> String { value?.int64.map(Units.bytes) ?? "-" }
+
+  /// A dash is a figure that nobody told, because the shard's worker is silent or has just opened it.
+  private static func loads(_ shards: [JSONValue], hasClusters: Bool) -> String {
+    let rows = shards.map { shard in
+      let place = [View.text(shard["shard"]), shard["worker"]?.string.map(TextTable.printable) ?? "-"]
+      return View.Row(
+        isOdd: false,
+        cells: place + (hasClusters ? [shard["cluster"]?.string ?? "main"] : []) + [
+          shard["records"].map(View.text) ?? "-", size(shard["bytes"]),
+          shard["savesPerSecond"].map(View.text) ?? "-", shard["readsPerSecond"].map(View.text) ?? "-",
+        ])
+    }
+    return View.table(
+      ["shard", "worker"] + (hasClusters ? ["cluster"] : []) + ["records", "size", "saves/s", "reads/s"], rows)
   }
 }

@@ -12,7 +12,7 @@ enum View {
 
   /// The calls that have a view.
   static let kinds: Set<AdminCall.Kind> = [
-    .status, .workers, .shards, .stores, .events, .explain, .listQuarantine, .listUsers, .showUser,
+    .status, .workers, .shards, .balanceShards, .stores, .events, .explain, .listQuarantine, .listUsers, .showUser,
   ]
 
   /// - Parameter now: milliseconds since 1970, for ages.
@@ -22,6 +22,7 @@ enum View {
     case .status: ClusterViews.status(answer, now: now)
     case .workers: ClusterViews.workers(answer, now: now)
     case .shards: ClusterViews.shards(answer)
+    case .balanceShards: ClusterViews.balance(answer)
     case .stores: StoreViews.stores(answer, now: now)
     case .events: StoreViews.events(answer, now: now)
     case .explain: StoreViews.explanation(answer)

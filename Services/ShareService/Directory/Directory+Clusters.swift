@@ -42,6 +42,20 @@ extension Directory {
     }
   }
 
+  /// The clusters of all shards, and the moves that wait for others.
+  func shardClusters() throws -> ShardClusters { try storedClusters() }
+
+  /// Replaces the moves that have not begun.
+  /// - Returns: the clusters of all shards after that.
+  func plan(_ moves: [PlannedMove], limit: Int) throws -> ShardClusters {
+    try change {
+      var clusters = try storedClusters()
+      clusters.plan(moves, limit: limit)
+      try set(clusters)
+      return clusters
+    }
+  }
+
   /// Notes the clusters of opened shards, within a change.
   /// - Returns: whether one was another before.
   func noteClusters(of opened: [NoteShardEpochs.Opened]) throws -> Bool {

@@ -22,6 +22,8 @@ struct ClusterReports: Sendable {
   let now: @Sendable () -> Int64
   /// The latest map; nil before the first.
   let map: @Sendable () async -> ClusterMap?
+  /// The moves that wait for others.
+  var plannedMoves: @Sendable () async -> [PlannedMove] = { [] }
   /// The number of users' active accesses to zones of others; nil: unknown.
   var sharedZoneCount: @Sendable () async -> Int64? = { nil }
 
@@ -77,13 +79,8 @@ struct ClusterReports: Sendable {
   private func shards() async -> OperatorAnswer {
     let map = await map()
     let holders = map?.holders ?? Array(repeating: nil, count: shardCount)
-    // Only the report of a shard's holder counts.
-    var standings: [Int64: JSONValue] = [:]
-    for (worker, standing) in await gather("shards", [:]).elements(of: "shards") {
-      guard let shard = standing["shard"]?.int64, holders.indices.contains(Int(shard)), holders[Int(shard)] == worker
-      else { continue }
-      standings[shard] = standing
-    }
+    let standings = await standings(holders)
+    let waiting = Dictionary(await plannedMoves().map { ($0.shard, $0.to) }) { $1 }
     return OperatorAnswer { writer in
       writer.key("shards")
       writer.beginArray()
@@ -95,9 +92,10 @@ struct ClusterReports: Sendable {
         if let cluster = map?.cluster(ofShard: shard) {
           writer.member("cluster", cluster.name)
           if let target = cluster.target { writer.member("movesTo", target) }
+          if let target = waiting[shard] { writer.member("waitsFor", target) }
         }
-        for key in ["state", "epoch", "reason", "movedRows", "moveProblem"] {
-          guard let value = standings[Int64(shard)]?[key] else { continue }
+        for key in Self.facts {
+          guard let value = standings[shard]?[key] else { continue }
           writer.key(key)
           writer.value(value)
         }
@@ -105,6 +103,39 @@ struct ClusterReports: Sendable {
       }
       writer.endArray()
     }
+  }
+
+  /// What a worker tells of a shard.
+  private static let facts = [
+    "state", "epoch", "reason", "movedRows", "moveProblem", "records", "bytes", "savesPerSecond", "readsPerSecond",
+  ]
+
+  /// The largest weight that counts: sums of such weights have no limit that matters.
+  private static let weightLimit: Int64 = 1 << 48
+
+  /// The weights of the shards whose holders tell all of them.
+  func shardFigures() async -> [Int: ShardBalance.Figures] {
+    guard let map = await map() else { return [:] }
+    return await standings(map.holders).compactMapValues { standing in
+      guard let bytes = standing["bytes"]?.int64, let saves = standing["savesPerSecond"]?.double,
+        let reads = standing["readsPerSecond"]?.double
+      else { return nil }
+      let load = saves * ShardBalance.readsPerSave + reads
+      return ShardBalance.Figures(
+        byteCount: min(max(bytes, 0), Self.weightLimit), load: min(max(load, 0), Double(Self.weightLimit)))
+    }
+  }
+
+  /// The reports on shards, by shard. Only the report of a shard's holder counts.
+  private func standings(_ holders: [String?]) async -> [Int: JSONValue] {
+    var standings: [Int: JSONValue] = [:]
+    for (worker, standing) in await gather("shards", [:]).elements(of: "shards") {
+      guard let shard = standing["shard"]?.int64.flatMap({ Int(exactly: $0) }), holders.indices.contains(shard),
+        holders[shard] == worker
+      else { continue }
+      standings[shard] = standing
+    }
+    return standings
   }
 
   /// Sends a command to every worker and adds up the counts. A worker that did not answer may have carried it out.

@@ -79,6 +79,8 @@ struct OperatorAPI: Sendable {
   }
   /// The latest map; nil before the first.
   var map: @Sendable () async -> ClusterMap? = { nil }
+  /// The weights of the shards whose workers tell them.
+  var shardFigures: @Sendable () async -> [Int: ShardBalance.Figures] = { [:] }
   /// Says that the clusters of shards have changed.
   var clustersChanged: @Sendable () async -> Void = {}
 
@@ -160,6 +162,9 @@ struct OperatorAPI: Sendable {
     case .shards where path.count == 4 && path[3] == "accept":
       guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
       return try await acceptData(body)
+    case .shards where path.count == 4 && path[3] == "balance":
+      guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
+      return try await balanceShards(message.query)
     case .shards where path.count == 5 && path[4] == "move":
       guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
       return try await moveShard(path[3], body)

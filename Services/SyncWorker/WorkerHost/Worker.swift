@@ -31,6 +31,7 @@ public final class Worker: Sendable {
     let audit: AccessAudit
     let sharedFiring: SharedDatabaseFiring
     let census: ShardCensus
+    let loads: ShardLoads
     let records: RecordPlane
     let mirror: MirrorAPI
   }
@@ -134,7 +135,7 @@ public final class Worker: Sendable {
       let reports = await WorkerReports(
         stores: parts.host.openStores, openingCount: parts.host.openingCount,
         pendingPingCount: parts.changes.pendingCounts.values.reduce(0, +),
-        standings: parts.host.standings, condition: condition,
+        standings: parts.host.standings, loads: parts.loads.all, condition: condition,
         facts: { database, mirror, id in await parts.mirror.objects.facts(of: mirror, in: database.id, id) })
       return Answer(Acknowledgement(), body: try await reports.answer(message))
     }
@@ -247,6 +248,7 @@ public final class Worker: Sendable {
     let shareNews = ShareNews(
       signals: shareNewsSignals, tell: DirectorySharingIndex(bus: bus), timing: context.timing, log: context.log)
     let census = ShardCensus(metrics: context.metrics, clock: context.clock, log: context.log, pause: pause)
+    let loads = ShardLoads(clock: context.clock, log: context.log, pause: pause)
     let generations = EnvironmentGenerations(
       schemas: schemas, changes: publisher, clock: context.clock, log: context.log, pause: pause)
     let epochs = ShardEpochs(
@@ -255,13 +257,13 @@ public final class Worker: Sendable {
       name: context.name, store: store, epochs: epochs,
       work: [
         mirror, records, epochs, keeper, history, transactions, past, conflicts, generations, duplicates, audiences,
-        shareNews, census,
+        shareNews, census, loads,
       ],
       log: context.log, checksFirst: context.options.flag("verify"), pause: pause, patience: pause)
     return Parts(
       host: host, epochs: epochs, schemas: schemas, generations: generations, duplicates: duplicates, changes: changes,
       audit: audit,
-      sharedFiring: firing, census: census, records: records, mirror: mirror)
+      sharedFiring: firing, census: census, loads: loads, records: records, mirror: mirror)
   }
 
   // MARK: Requests

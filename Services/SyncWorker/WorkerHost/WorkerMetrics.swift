@@ -140,6 +140,18 @@ enum WorkerMetrics {
         Metrics.Sample(Double($0.epoch), labels: [(name: "shard", value: String($0.shard))])
       }
     }
+    metrics.collect("shard_bytes", "Bytes of a held shard's tables and indexes, as last measured.") {
+      parts.loads.all.sorted { $0.key < $1.key }.compactMap { shard, load in
+        load.byteCount.map { Metrics.Sample(Double($0), labels: [(name: "shard", value: String(shard))]) }
+      }
+    }
+    metrics.collect("shard_requests_per_second", "Saves and reads of a held shard over the last minutes.") {
+      parts.loads.all.sorted { $0.key < $1.key }.flatMap { shard, load in
+        [("saves", load.savesPerSecond), ("reads", load.readsPerSecond)].compactMap { kind, rate in
+          rate.map { Metrics.Sample($0, labels: [("shard", String(shard)), ("of", kind)]) }
+        }
+      }
+    }
     addTotals(to: metrics, parts.host)
     metrics.recent.add { await figures(parts, now: clock.now) }
   }
@@ -148,6 +160,8 @@ enum WorkerMetrics {
   private static func figures(_ parts: Worker.Parts, now: Int64) async -> [Figure] {
     let totals = await parts.host.totals
     let waiting = parts.census.sum
+    // A database tells no length of files.
+    let measured = parts.loads.all.values.reduce(0) { $0 + ($1.byteCount ?? 0) }
     func value(_ name: String) -> Double { totals.values[name] ?? 0 }
     func buckets(_ name: String) -> Metrics.Buckets? {
       totals.distributions[name].map { Metrics.Buckets(bounds: $0.bounds, counts: $0.counts, sum: $0.sum) }
@@ -155,7 +169,8 @@ enum WorkerMetrics {
     var figures: [Figure] = [
       .total("commits", value("commits_total")), .total("records", value("records_written_total")),
       .value("queue_length", value("queue_length")), .value("longest_queue", totals.longestQueue),
-      .value("database_bytes", value("database_bytes")), .value("waiting_transactions", Double(waiting.waitingCount)),
+      .value("database_bytes", max(value("database_bytes"), Double(measured))),
+      .value("waiting_transactions", Double(waiting.waitingCount)),
       .value("sync_lag_ms", waiting.oldestWaitingAt.map { Double(max(now - $0, 0)) } ?? 0),
       .value("quarantined", Double(waiting.quarantinedCount)),
       .value("pings_waiting", Double(parts.changes.pendingCounts.values.reduce(0, +))),

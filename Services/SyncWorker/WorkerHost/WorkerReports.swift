@@ -17,6 +17,8 @@ struct WorkerReports: Sendable {
   let openingCount: Int
   let pendingPingCount: Int
   var standings: [ShardHost.Standing] = []
+  /// By shard.
+  var loads: [Int: ShardLoad] = [:]
   /// Further state of the worker for the summary.
   var condition = Condition()
 
@@ -148,9 +150,18 @@ struct WorkerReports: Sendable {
       if let reason = standing.reason { output.member("reason", reason) }
       if let count = standing.placement?.movedRowCount { output.member("movedRows", count) }
       if let problem = standing.placement?.problem { output.member("moveProblem", problem) }
+      if let load = loads[standing.shard] { Self.write(load, to: &output) }
       output.endObject()
     }
     output.endArray()
+  }
+
+  private static func write(_ load: ShardLoad, to output: inout JSONWriter) {
+    if let count = load.recordCount { output.member("records", count) }
+    if let bytes = load.byteCount { output.member("bytes", bytes) }
+    func hundredths(_ rate: Double) -> Double { (rate * 100).rounded() / 100 }
+    if let saves = load.savesPerSecond { output.member("savesPerSecond", hundredths(saves)) }
+    if let reads = load.readsPerSecond { output.member("readsPerSecond", hundredths(reads)) }
   }
 
   /// Writes a list under its subject's name, each row one JSON object. `unread` names the shards that can't be read.

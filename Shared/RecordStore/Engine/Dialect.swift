@@ -19,6 +19,16 @@ enum Dialect: CaseIterable, Sendable {
   /// Allows an insertion to bring a key that the engine would give out.
   var keepingKeys: String { self == .sqlite ? "" : " OVERRIDING SYSTEM VALUE" }
 
+  /// Tells the bytes of all tables and indexes of the shard.
+  var byteCount: String {
+    self == .sqlite
+      ? "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+      : """
+      SELECT CAST(coalesce(sum(pg_total_relation_size(c.oid)), 0) AS bigint) FROM pg_class c \
+      JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'
+      """
+  }
+
   /// The column and the value of a record's key, which SQLite gives out.
   var recordKey: (column: String, value: String) { self == .sqlite ? ("", "") : (", id", ", ?11") }
 }

@@ -306,6 +306,8 @@ class SQLiteSnapshot: ShardSnapshot {
     return counts
   }
 
+  final func byteCount() throws -> Int64 { try statement(ShardQuery.byteCount).first { $0.int64(0) } ?? 0 }
+
   // MARK: Pieces
 
   /// False when no reference of the shard has an action other than `none`.

@@ -15,10 +15,27 @@ public struct ShardCluster: Hashable, Sendable, Codable {
   }
 }
 
+/// A move that is to begin when its clusters have few others.
+public struct PlannedMove: Hashable, Sendable, Codable {
+  public let shard: Int
+  /// The names of clusters.
+  public let from, to: String
+
+  public init(shard: Int, from: String, to: String) {
+    self.shard = shard
+    self.from = from
+    self.to = to
+  }
+}
+
 /// The clusters of all shards, without bus, clock or disk.
 public struct ShardClusters: Hashable, Sendable, Codable {
   /// By shard; nil for a shard that has not got its cluster yet.
   public private(set) var shards: [ShardCluster?]
+  /// The moves that have not begun, in their order; nil: none.
+  public private(set) var planned: [PlannedMove]?
+  /// The most moves that a cluster takes part in when a planned one begins; nil before the first plan.
+  public private(set) var moveLimit: Int?
 
   public init(shardCount: Int) { shards = Array(repeating: nil, count: shardCount) }
 
@@ -43,15 +60,55 @@ public struct ShardClusters: Hashable, Sendable, Codable {
   public mutating func note(_ shard: Int, in cluster: String) {
     let target = shards[shard]?.target
     shards[shard] = ShardCluster(name: cluster, target: target == cluster ? nil : target)
+    begin()
   }
 
-  /// Asks for a move. The shard's own cluster takes an earlier request back.
+  /// Asks for a move at once. The shard's own cluster takes an earlier request back, and a planned move.
   public mutating func move(_ shard: Int, to cluster: String) {
     let name = shards[shard]?.name ?? ShardCluster.main
     shards[shard] = ShardCluster(name: name, target: name == cluster ? nil : cluster)
+    drop { $0.shard == shard }
+    begin()
   }
 
-  public mutating func forget(_ shard: Int) { shards[shard] = nil }
+  public mutating func forget(_ shard: Int) {
+    shards[shard] = nil
+    begin()
+  }
+
+  /// Replaces the moves that have not begun. Those under way go on.
+  /// - Parameters:
+  ///   - moves: in the order in which they are to begin. One whose shard is elsewhere by now, or moves, is dropped.
+  ///   - limit: the most moves that a cluster takes part in when one of these begins, at least 1.
+  public mutating func plan(_ moves: [PlannedMove], limit: Int) {
+    planned = moves.isEmpty ? nil : moves
+    moveLimit = max(limit, 1)
+    begin()
+  }
+
+  private mutating func drop(_ isDropped: (PlannedMove) -> Bool) {
+    let rest = (planned ?? []).filter { !isDropped($0) }
+    planned = rest.isEmpty ? nil : rest
+  }
+
+  /// Turns planned moves into requests as far as their clusters have room.
+  private mutating func begin() {
+    guard let waiting = planned else { return }
+    let present = shards
+    drop { (present[$0.shard] ?? ShardCluster()) != ShardCluster(name: $0.from) }
+    var counts: [String: Int] = [:]
+    for case .some(let cluster) in shards {
+      guard let target = cluster.target else { continue }
+      for name in [cluster.name, target] { counts[name, default: 0] += 1 }
+    }
+    let limit = moveLimit ?? 1
+    for move in waiting where planned?.contains(move) == true {
+      guard [move.from, move.to].allSatisfy({ counts[$0] ?? 0 < limit }) else { continue }
+      shards[move.shard] = ShardCluster(name: move.from, target: move.to)
+      for name in [move.from, move.to] { counts[name, default: 0] += 1 }
+      drop { $0 == move }
+    }
+  }
 
   /// As maps have them; nil when all are in the main cluster and stay there.
   public var published: [ShardCluster]? {

@@ -347,6 +347,9 @@ extension InMemoryTransaction: ShardSnapshot {
       records: rows.records.values.reduce(0) { $0 + $1.values.count { !$0.stored.isDeleted } },
       mirrors: rows.mirrors.count)
   }
+
+  /// A kilobyte for each name of a record.
+  func byteCount() throws -> Int64 { Int64(rows.records.values.reduce(0) { $0 + $1.count }) * 1024 }
 }
 
 extension Array {

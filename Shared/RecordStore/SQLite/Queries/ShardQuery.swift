@@ -6,7 +6,7 @@ enum ShardQuery: Int, Query {
 
   case meta, setMeta, sealingKeys, noteSealingKey
   case symbolText, symbolID, makeSymbol
-  case counts
+  case counts, byteCount
 
   func text(_ dialect: Dialect) -> String {
     switch self {
@@ -25,6 +25,7 @@ enum ShardQuery: Int, Query {
       WHERE deleted = 0), (SELECT CAST(coalesce(sum(live), 0) AS bigint) FROM zone),
         (SELECT count(*) FROM mirror)
       """
+    case .byteCount: dialect.byteCount
     }
   }
 }
