@@ -33,7 +33,7 @@ struct ShardBalance {
   /// less stays.
   static let leastGain = 0.1
   /// Load of an installation below this for each cluster counts in proportion only, because it says little.
-  static let leastLoad = 10.0
+  static let leastLoad = 100.0
   /// A save costs about as much as this many reads: it has round trips of its own, and waits for a standby.
   static let readsPerSave = 4.0
 

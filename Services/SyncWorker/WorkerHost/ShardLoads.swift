@@ -11,7 +11,7 @@ struct ShardLoad: Hashable, Sendable {
   var recordCount: Int?
   /// Bytes of tables and indexes; nil before the first measurement.
   var byteCount: Int64?
-  /// Over the last minutes; nil until two looks tell.
+  /// Over the last minutes; nil for half a minute after the opening.
   var savesPerSecond, readsPerSecond: Double?
 }
 
@@ -52,6 +52,9 @@ final class ShardLoads: ShardWork {
 
   /// Time between two looks at a shard's counters.
   static let interval = Duration.seconds(5)
+  /// The looks before rates are counted. An opening reads much, which is no load: shards that have just moved would
+  /// move again for it.
+  static let openingLooks = 6
   /// The looks from one measurement to the next: a measurement asks about every file of the shard.
   static let looksPerMeasurement = 12
 
@@ -70,7 +73,9 @@ final class ShardLoads: ShardWork {
     var measured: Double?
     while !Task.isCancelled {
       let counts = Dictionary(store.statistics.map { ($0.name, $0.value) }) { $1 }
-      window.add(saves: counts["bodies_total"] ?? 0, reads: counts["reads_total"] ?? 0, at: clock.now)
+      if look >= Self.openingLooks {
+        window.add(saves: counts["bodies_total"] ?? 0, reads: counts["reads_total"] ?? 0, at: clock.now)
+      }
       (load.savesPerSecond, load.readsPerSecond) = (window.rates?.saves, window.rates?.reads)
       let commits = counts["commits_total"] ?? 0
       if look % Self.looksPerMeasurement == 0, measured != commits {
