@@ -447,7 +447,7 @@ let clientTests: [Target] = [
     ],
     path: "Tests/OneProcessServer", swiftSettings: settings),
   .executableTarget(
-    name: "replica-convergence-runs", dependencies: ["OneProcessServer", "ReplicaWorld"],
+    name: "replica-convergence-runs", dependencies: ["OneProcessServer", "ReplicaWorld", "CLinux"],
     path: "Tests/ReplicaConvergenceRuns", swiftSettings: settings),
   tests(
     "ReplicaSync",

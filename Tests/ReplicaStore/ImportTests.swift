@@ -278,7 +278,10 @@ func `the default zone's end takes what this device has sent, known to lie there
   configuration.isReadOnly = true
   let reader = TestStore(folder: store.folder, replica: try await Replica.open(configuration, Photos.model))
   #expect(try await reader.names(Query("Tag")) == ["T1"])
-  await #expect(throws: StoreError.readOnly) { try await reader.save { try $0.insert("Tag", "T2") } }
+  #expect(try await reader.replica.figures().pendingTransactions == 1)
+  try await store.save { try $0.insert("Tag", "T2") }
+  #expect(try await reader.replica.figures().pendingTransactions == 2)
+  await #expect(throws: StoreError.readOnly) { try await reader.save { try $0.insert("Tag", "T3") } }
 }
 
 @Test func `a store opens again while a process that is being started has a copy of its lock's file`() async throws {

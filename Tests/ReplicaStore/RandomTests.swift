@@ -156,7 +156,9 @@ private struct Twins {
       let (own, expected) = (try await store.related("Photo", photo, "tags"), Set(naive.tags(photo)))
       if own != expected { return "\(photo): \(own), \(expected), \(events(of: photo))" }
     }
-    return nil
+    // Kept from one commit to the next, so each step comes after a look at them.
+    let (kept, read) = (try await store.replica.figures(), try await store.replica.readFigures())
+    return kept == read ? nil : "figures: \(kept), \(read), \(log.suffix(3))"
   }
 
   private func events(of name: String) -> ArraySlice<String> {

@@ -109,7 +109,8 @@ package struct ConvergenceStory {
     }
     try await settle(parts)
     for part in parts { await part.person.look(at: part.device.replica) }
-    let fresh = try await Device(user, transport: server.transport, pageLimit: 3)
+    let fresh = try await Device(
+      user, transport: server.transport, pageLimit: Chance(seed, stream: 43).pick([3, 50, 1000]))
     try await fresh.sync()
     for device in parts.map(\.device) + [fresh] { await device.mirroring.stop() }
     return try await difference(of: parts, from: try await fresh.shown())

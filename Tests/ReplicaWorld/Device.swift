@@ -124,7 +124,7 @@ package final class Device {
 extension Surroundings {
   /// Waits a hundredth of the time, so that retries do not slow tests down.
   package static let quick = Surroundings(
-    now: { Date.now }, makeUUID: { UUID() }, sleep: { try await Task.sleep(for: $0 / 100) },
+    now: { Date.now }, makeUUID: { .random() }, sleep: { try await Task.sleep(for: $0 / 100) },
     log: { _, line in if isLogged { print(Date.now.timeIntervalSince1970, line) } })
 
   private static let isLogged = ProcessInfo.processInfo.environment["AQUIFER_TEST_LOG"] != nil

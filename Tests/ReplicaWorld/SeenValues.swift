@@ -13,6 +13,8 @@ struct SeenValues: Sendable {
   }
 
   private var texts: [Property: [String]] = [:]
+  /// What was shown last: most of it is shown again.
+  private var lines: Set<String> = []
   private(set) var setbacks: [Setback] = []
 
   /// Notes what is shown now. The device that first sends an object of an ended zone again may not have heard of its
@@ -20,7 +22,9 @@ struct SeenValues: Sendable {
   /// of it.
   /// - Parameter lines: what a replica shows, a line for each object: `Post p1: title=…`.
   mutating func note(_ lines: [String], _ ends: ZoneEnds) {
-    for line in lines {
+    let former = self.lines
+    self.lines = Set(lines)
+    for line in lines where !former.contains(line) {
       let words = line.split(separator: " ")
       guard words.count > 2, words[1].hasSuffix(":") else { continue }
       for word in words.dropFirst(2) {

@@ -3,6 +3,7 @@
 import Foundation
 package import MirrorWire
 package import ReplicaStore
+import ReplicaSync
 
 /// The real replica, in a file of its own.
 package final class StoredReplica: JournalReplica {
@@ -18,7 +19,7 @@ package final class StoredReplica: JournalReplica {
     self.modelHash = modelHash
     self.isShared = isShared
     var configuration = ReplicaConfiguration(
-      path: path, processID: "1", machineIdentifier: "machine", now: { Date.now }, makeIdentifier: { UUID() })
+      path: path, processID: "1", machineIdentifier: "machine", now: { Date.now }, makeIdentifier: { .random() })
     configuration.isMirrored = true
     configuration.isShared = isShared
     replica = try await Replica.open(configuration, ManagedObjectModel(hash: modelHash, entities: journalEntities))

@@ -193,11 +193,13 @@ package struct ObjectPlane: Sendable {
     if let leaseToken { query.append(("lease", leaseToken)) }
     let text = query.map { "\($0.0)=\(Self.encoded($0.1))" }.joined(separator: "&")
     let url = base + Self.encoded(storeIdentifier) + path + (text.isEmpty ? "" : "?\(text)")
-    return try await send(method, to: url, body: body, requestID: requestID)
+    return try await send(method, to: url, body: body, shown: path, requestID: requestID)
   }
 
+  /// - Parameter shown: what the log says of the address.
   private func send(
-    _ method: String, to url: String, body: [UInt8]?, requestID: UUID? = nil, isOwnAddress: Bool = true
+    _ method: String, to url: String, body: [UInt8]?, shown: String = "records", requestID: UUID? = nil,
+    isOwnAddress: Bool = true
   ) async throws(SyncFailure) -> [UInt8] {
     let identifier = (requestID ?? surroundings.makeUUID()).uuidString
     var request = TransportRequest(
@@ -215,7 +217,7 @@ package struct ObjectPlane: Sendable {
       }
       request.headers.append(("Authorization", "Bearer \(token ?? "")"))
     }
-    let response = try await answer(request, "\(method) \(Self.shown(url))", identifier)
+    let response = try await answer(request, "\(method) \(shown)", identifier)
     if let token, let successor = response["X-Apple-CloudKit-Web-Auth-Token"] { account.renew(token, to: successor) }
     return response.body
   }
@@ -238,11 +240,6 @@ package struct ObjectPlane: Sendable {
   }
 
   // MARK: Text
-
-  private static func shown(_ url: String) -> String {
-    guard let start = url.firstRange(of: "/stores/") else { return "records" }
-    return String(url[start.upperBound...].prefix { $0 != "?" }.drop { $0 != "/" })
-  }
 
   private static func json(_ value: some Encodable) throws(SyncFailure) -> [UInt8] {
     try reading { () throws(WireError) in try value.json() }

@@ -6,7 +6,10 @@ import SQLite
 
 extension Replica {
   package func rejected() async throws(StoreError) -> [Rejected] { try await rejected(RejectedRow.all) }
-  package func undecided() async throws(StoreError) -> [Rejected] { try await rejected(RejectedRow.undecided) }
+  package func undecided() async throws(StoreError) -> [Rejected] {
+    // Each exchange asks, and hardly any file has one.
+    try await figures().rejectedCount == 0 ? [] : try await rejected(RejectedRow.undecided)
+  }
 
   private func rejected(_ select: SQL) async throws(StoreError) -> [Rejected] {
     do {

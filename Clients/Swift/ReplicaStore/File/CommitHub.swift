@@ -13,6 +13,8 @@ final class CommitHub: Sendable {
     var observers: [Int: Observer] = [:]
     var next = 0
     var lastNumber: Int64 = 0
+    var changeCount = 0
+    var figures: (changeCount: Int, figures: MirrorFigures)?
   }
 
   private let state = Mutex(State())
@@ -20,6 +22,24 @@ final class CommitHub: Sendable {
   /// Of the latest history transaction.
   var lastNumber: Int64 { state.withLock { $0.lastNumber } }
   func begin(at number: Int64) { state.withLock { $0.lastNumber = number } }
+
+  /// A commit changed something that figures count.
+  func noteChange() { state.withLock { $0.changeCount += 1 } }
+
+  /// The number of such commits so far, and the figures after the latest, if they are known.
+  var figures: (changeCount: Int, known: MirrorFigures?) {
+    state.withLock { state in
+      let known = state.figures.flatMap { $0.changeCount == state.changeCount ? $0.figures : nil }
+      return (state.changeCount, known)
+    }
+  }
+
+  /// - Parameter changeCount: from before the figures were read.
+  func keep(_ figures: MirrorFigures, changeCount: Int) {
+    state.withLock { state in
+      if changeCount == state.changeCount { state.figures = (changeCount, figures) }
+    }
+  }
 
   func publish(_ commit: Commit) {
     let observers = state.withLock { state in

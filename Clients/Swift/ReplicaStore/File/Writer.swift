@@ -62,6 +62,8 @@ final class Writer {
     var changesShares = false
     /// The second file is not needed any more once this is committed.
     var endsReset = false
+    /// False: no figure of mirroring is another one.
+    var changesFigures = true
   }
 
   /// Runs `body` in one commit, durable when this returns. Nothing is changed when it throws.
@@ -83,6 +85,7 @@ final class Writer {
       hasLostSync = true
       throw error
     }
+    if outcome.changesFigures { hub.noteChange() }
     if let position = outcome.position { self.position = position }
     if let number = outcome.number { lastNumber = number }
     if outcome.endsReset { dropShadow() }

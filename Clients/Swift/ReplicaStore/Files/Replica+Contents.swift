@@ -26,6 +26,7 @@ extension Replica {
   }
 
   package func contentsToDownload(byteLimit: Int64, limit: Int) async throws(StoreError) -> [Content] {
+    if try await figures().missingContents == 0 { return [] }
     do {
       return try await read { [contents] snapshot in
         try snapshot.connection.statement(Self.missing).binding(byteLimit, limit).all { row in

@@ -74,9 +74,7 @@ extension Replica {
   }
 
   package func objectsToReread(limit: Int) async throws(StoreError) -> [AnyObjectID] {
-    do { if try await read({ snapshot in try RereadList(snapshot).isEmpty }) { return [] } } catch {
-      throw storeError(error)
-    }
+    if try await figures().objectsToReread == 0 { return [] }
     return try await writeKnowingNames { writer, _, _ in try RereadList(writer.snapshot).objects(limit) }
   }
 

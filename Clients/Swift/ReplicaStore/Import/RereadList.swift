@@ -21,8 +21,6 @@ struct RereadList {
     try connection.statement(Self.delete).binding(found.key).run()
   }
 
-  var isEmpty: Bool { get throws { try connection.statement(Self.one).first { _ in true } == nil } }
-
   /// Those that no waiting save names: what the server answers later has such a save, and nobody else tells of it.
   /// `WaitingNames` has read all rows.
   func objects(_ limit: Int) throws -> [AnyObjectID] {
@@ -34,7 +32,6 @@ struct RereadList {
 
   private static let insert = SQL("add reread", "INSERT OR IGNORE INTO reread(object) VALUES (?)")
   private static let delete = SQL("remove reread", "DELETE FROM reread WHERE object = ?")
-  private static let one = SQL("is reread listed", "SELECT 1 FROM reread LIMIT 1")
   private static let select = SQL(
     "rereads",
     "SELECT o.name, o.entity FROM reread r JOIN object o ON o._pk = r.object WHERE NOT EXISTS "

@@ -17,7 +17,16 @@ extension Replica: MirroredStore {
     }
   }
 
+  /// Mirroring asks several times between two commits; a file that another process writes is read each time.
   package func figures() async throws(StoreError) -> MirrorFigures {
+    let (changeCount, known) = hub.figures
+    if let known, !configuration.isReadOnly { return known }
+    let figures = try await readFigures()
+    hub.keep(figures, changeCount: changeCount)
+    return figures
+  }
+
+  func readFigures() async throws(StoreError) -> MirrorFigures {
     do {
       return try await read { snapshot in
         try snapshot.connection.statement(Self.figures).first { row in
@@ -33,7 +42,10 @@ extension Replica: MirroredStore {
   // MARK: Events
 
   package func record(_ event: MirrorEvent) async throws(StoreError) {
-    try await write { writer, _ in try EventLog(writer.connection).keep(event) }
+    try await write { writer, outcome in
+      try EventLog(writer.connection).keep(event)
+      outcome.changesFigures = false
+    }
   }
 
   package func mirrorEvents(after date: Date?, afterEvent: UUID?, type: MirrorEvent.Kind?) async throws(StoreError)
