@@ -28,7 +28,7 @@ import Testing
 
   @Test(arguments: Rule.allCases) func `a rule that is broken is seen`(_ rule: Rule) async throws {
     try await Server.run(Server.unlimited, in: Server.memory) { server in
-      let stories = ConvergenceStories(server, seeds: 1..<200, broken: rule)
+      let stories = ConvergenceStories(server, seeds: 1..<600, broken: rule)
       let count = await stories.tell(endsAtFirst: true) { story, ending in
         if case .different = ending { return print("broken \(rule.rawValue): seen at seed \(story.seed)") }
         Issue.record("seed \(story.seed): \(ending)")
