@@ -180,6 +180,7 @@ let testTargets: [Target] = [
   support("DistantAssets", ["Assets", "Records", "Crypto"]),
   support("InMemoryServiceBus", ["ServiceBus", "Queues"]),
   support("FixedClocks", ["ServiceKit"]),
+  support("Gates", []),
   // The sanitizer that tests run with, if any.
   .target(
     name: "Sanitizers", path: "Tests/Sanitizers", exclude: ["run", "runtime.c", "check.swift", "suppressions"],
@@ -252,7 +253,7 @@ let testTargets: [Target] = [
   .executableTarget(
     name: "ServiceBusPeer", dependencies: ["ServiceBus", "CLinux"], path: "Tests/ServiceBusPeer",
     swiftSettings: settings),
-  tests("HTTPServer", ["HTTPServer", "HTTPClient", "CLinux"]),
+  tests("HTTPServer", ["Gates", "HTTPServer", "HTTPClient", "CLinux"]),
   tests("HTTPClient", ["HTTPClient", "HTTPServer"]),
   tests("Mail", ["Mail"]),
   support("ForgedProvider", ["CCJOSE", "HTTPServer", "JSON", "Crypto"]),
@@ -269,8 +270,8 @@ let testTargets: [Target] = [
   tests(
     "Gateway",
     [
-      "ForgedProvider", "HTTPClient", "InMemoryServiceBus", "FixedClocks", "Gateway", "Authentication", "SigningKeys",
-      "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "Queues", "JSON", "Records",
+      "ForgedProvider", "HTTPClient", "InMemoryServiceBus", "FixedClocks", "Gates", "Gateway", "Authentication",
+      "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "Queues", "JSON", "Records",
       "Crypto", "CDeflate",
     ]),
   tests(
@@ -452,8 +453,8 @@ let clientTests: [Target] = [
   tests(
     "ReplicaSync",
     [
-      "CuttingProxy", "OneProcessServer", "ReplicaWorld", "URLSessionTransport", "ReplicaSync", "ReplicaStore",
-      "MirrorWire", "HTTPServer", "HTTPClient",
+      "CuttingProxy", "Gates", "OneProcessServer", "ReplicaWorld", "URLSessionTransport", "ReplicaSync",
+      "ReplicaStore", "MirrorWire", "HTTPServer", "HTTPClient",
     ]),
   .testTarget(
     name: "AquiferClientTests",

@@ -1,3 +1,4 @@
+import Gates
 import HTTPServer
 import Queues
 import Records
@@ -58,29 +59,6 @@ import Testing
 }
 
 @Suite(.timeLimit(.minutes(2))) struct RequestPlacesTests {
-  /// A worker that holds Alice's requests until it is opened, and answers others at once.
-  private final class Door: Sendable {
-    private let state = Mutex<(isOpen: Bool, waiting: [CheckedContinuation<Void, Never>])>((false, []))
-
-    func open() {
-      let waiting = state.withLock { state in
-        state.isOpen = true
-        return state.waiting
-      }
-      for continuation in waiting { continuation.resume() }
-    }
-
-    func pass() async {
-      await withCheckedContinuation { continuation in
-        let isOpen = state.withLock { state in
-          if !state.isOpen { state.waiting.append(continuation) }
-          return state.isOpen
-        }
-        if isOpen { continuation.resume() }
-      }
-    }
-  }
-
   private static let save = #"{"operations":[{"operationType":"create","record":{"recordType":"Note"}}]}"#
 
   @Test
@@ -88,11 +66,12 @@ import Testing
     `a user's flood is told to come later, whatever credentials it comes by, and another user is answered meanwhile`()
     async throws
   {
-    let door = Door()
+    // At the worker it holds Alice's requests, and no others.
+    let door = Gate()
     var limits = PlaceBook.Limits()
     limits.perUser = 20
     let world = try await GatewayWorld(places: limits) { _, request, _ in
-      if request.caller.userRecordName == "_alice" { await door.pass() }
+      if request.caller.userRecordName == "_alice" { await door.wait() }
       return Answer(DatabaseRequest.Reply(status: 200), body: Array("{}".utf8))
     }
     await withTaskGroup(of: HTTPResponse.self) { group in
@@ -131,11 +110,12 @@ import Testing
   }
 
   @Test func `a container's flood leaves other containers and operators alone, and is counted as one`() async throws {
-    let door = Door()
+    // At the worker it holds Alice's requests, and no others.
+    let door = Gate()
     var limits = PlaceBook.Limits()
     limits.perContainer = 8
     let world = try await GatewayWorld(places: limits) { _, request, _ in
-      if request.caller.userRecordName == "_alice" { await door.pass() }
+      if request.caller.userRecordName == "_alice" { await door.wait() }
       return Answer(DatabaseRequest.Reply(status: 200), body: Array("{}".utf8))
     }
     await withTaskGroup(of: HTTPResponse.self) { group in

@@ -1,3 +1,4 @@
+import Gates
 import HTTPServer
 import Synchronization
 import Testing

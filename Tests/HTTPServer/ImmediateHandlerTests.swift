@@ -1,6 +1,7 @@
 // Handlers that start on the server's own thread and continue elsewhere.
 
 import Dispatch
+import Gates
 import HTTPServer
 import Synchronization
 import Testing

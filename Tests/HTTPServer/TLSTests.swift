@@ -1,4 +1,5 @@
 import Foundation
+import Gates
 import Glibc
 import HTTPClient
 import HTTPServer

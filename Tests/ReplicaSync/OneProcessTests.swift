@@ -1,5 +1,6 @@
 // Stories over the services in one process: they are the real ones, and requests end as on a network.
 
+import Gates
 import HTTPServer
 import OneProcessServer
 import ReplicaSync
@@ -52,29 +53,4 @@ private final class SlowHandler: HTTPHandler {
   }
 
   func refusal(status: Int, reason: String) -> HTTPResponse { HTTPResponse(status: status) }
-}
-
-/// Holds its waiters until somebody opens it.
-private final class Gate: Sendable {
-  private let state = Mutex((isOpen: false, waiting: [CheckedContinuation<Void, Never>]()))
-
-  var isOpen: Bool { state.withLock { $0.isOpen } }
-
-  func open() {
-    let waiting = state.withLock { state in
-      defer { state = (true, []) }
-      return state.waiting
-    }
-    for continuation in waiting { continuation.resume() }
-  }
-
-  func wait() async {
-    await withCheckedContinuation { continuation in
-      let isOpen = state.withLock { state in
-        if !state.isOpen { state.waiting.append(continuation) }
-        return state.isOpen
-      }
-      if isOpen { continuation.resume() }
-    }
-  }
 }
