@@ -66,7 +66,10 @@ final class Person: Sendable {
     let (receipt, heard) = (edits.receipt(), heardEnds.withLock { $0 })
     try await replica.save { [self] edit in
       if let receipt { edit.insert("Tag", receipt, ["name": .string("receipt")]) }
-      let (phrases, names) = edits.make(&edit) { text in ends.note(text, heard: heard) }
+      let (phrases, names) = edits.make(&edit) { text in
+        ends.note(text, heard: heard)
+        seen.withLock { $0.noteOwn(text) }
+      }
       deleted.withLock { $0.formUnion(names) }
       trace.tell("\(name) saves \(phrases.joined(separator: ", "))")
     }

@@ -1,5 +1,7 @@
 // What somebody saw on a device, so that a value that goes back is noticed (K18).
 
+import MirrorWire
+
 /// Texts by object and attribute, in the order in which they were seen. No edit writes a text that another one wrote.
 struct SeenValues: Sendable {
   /// A text that was seen again after another one.
@@ -15,11 +17,16 @@ struct SeenValues: Sendable {
   private var texts: [Property: [String]] = [:]
   /// What was shown last: most of it is shown again.
   private var lines: Set<String> = []
+  /// The texts that the person wrote on this device.
+  private var own: Set<String> = []
   private(set) var setbacks: [Setback] = []
+
+  mutating func noteOwn(_ text: String) { own.insert(AttributeValue.string(text).shown) }
 
   /// Notes what is shown now. The device that first sends an object of an ended zone again may not have heard of its
   /// latest texts (P8), so an end may take these back. It takes back none that was written on a device that had heard
-  /// of it.
+  /// of it, unless its own device comes back to a text from before: the server held that edit back, because it lacked
+  /// the object, and others had written the object meanwhile.
   /// - Parameter lines: what a replica shows, a line for each object: `Post p1: title=…`.
   mutating func note(_ lines: [String], _ ends: ZoneEnds) {
     let former = self.lines
@@ -40,7 +47,7 @@ struct SeenValues: Sendable {
     let seen = texts[property] ?? []
     guard seen.last != text else { return }
     if let former = seen.last, seen.contains(text) {
-      if ends.isCurrent(former) {
+      if ends.isCurrent(former), ends.isCurrent(text) || !own.contains(text) {
         setbacks.append(Setback(object: object, attribute: attribute, text: text, former: former))
       }
     }
