@@ -24,8 +24,8 @@ extension OperatorAPI {
       throw RecordError(
         .tryAgainLater,
         """
-        The sizes or loads of the shards \(Units.ranges(unknown.map(Int64.init))) are not known. A worker tells them half \
-        a minute after it has opened a shard: see `aquifer shards`
+        The sizes or loads of the shards \(Units.ranges(unknown.map(Int64.init))) are not known. A worker tells them \
+        half a minute after it has opened a shard: see `aquifer shards`
         """, retryAfter: 5)
     }
     let names = map.reachedClusters.union(present.flatMap { [$0.name, $0.target ?? $0.name] }).sorted()
