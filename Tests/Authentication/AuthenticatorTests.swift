@@ -20,7 +20,7 @@ private final class Desk: Sendable {
   }
 
   let time = FixedTime()
-  let network = InMemoryNetwork()
+  let network = InMemoryNetwork(time: .stepped)
   let state = Mutex(State())
   let authenticator: Authenticator
   let share: ShareCalls

@@ -77,7 +77,7 @@ final class GatewayWorld: Sendable {
   }
 
   let record = Mutex(Record())
-  let network = InMemoryNetwork()
+  let network = InMemoryNetwork(time: .stepped)
   let metrics = Metrics()
   let state: GatewayState
   let gateway: Gateway

@@ -104,7 +104,7 @@ final class NotifierWorld: Sendable {
     _ arguments: [String] = [], hasShare: Bool = true,
     adjust: @escaping @Sendable (inout Notifier.Limits) -> Void = { _ in }
   ) async throws {
-    let network = InMemoryNetwork()
+    let network = InMemoryNetwork(time: .stepped)
     self.network = network
     var handlers = BusHandlers()
     let directory = directory

@@ -81,7 +81,7 @@ import Testing
   /// Runs `body` beside a share service.
   private func withService(_ body: (InMemoryNetwork, ShareService) async throws -> Void) async throws {
     let folder = TemporaryFolder()
-    let network = InMemoryNetwork()
+    let network = InMemoryNetwork(time: .stepped)
     let service = try ShareService(
       .init(dataPath: folder.path, operatorToken: World.operatorToken), clock: FixedClock(),
       random: SeededRandom(seed: 1), log: .silent)
@@ -222,7 +222,7 @@ import Testing
   private func mapVersion(_ folder: TemporaryFolder, _ clock: FixedClock, atLeast version: Int64 = 0) async throws
     -> Int64
   {
-    let network = InMemoryNetwork()
+    let network = InMemoryNetwork(time: .stepped)
     let service = try ShareService(
       .init(dataPath: folder.path, operatorToken: World.operatorToken), clock: clock, random: SeededRandom(seed: 1),
       log: .silent)

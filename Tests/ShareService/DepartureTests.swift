@@ -23,7 +23,7 @@ import Testing
 
     /// One worker holds all shards.
     init(_ world: World) async {
-      let network = InMemoryNetwork()
+      let network = InMemoryNetwork(time: .stepped)
       var handlers = BusHandlers()
       let relay = Mutex<Shards?>(nil)
       handlers.on(ForgetUser.self) { message, _, _ in
