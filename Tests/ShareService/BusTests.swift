@@ -79,9 +79,12 @@ import Testing
   }
 
   /// Runs `body` beside a share service.
-  private func withService(_ body: (InMemoryNetwork, ShareService) async throws -> Void) async throws {
+  /// - Parameter time: running where a peer is silent until a deadline passes.
+  private func withService(
+    time: InMemoryNetwork.Time = .stepped, _ body: (InMemoryNetwork, ShareService) async throws -> Void
+  ) async throws {
     let folder = TemporaryFolder()
-    let network = InMemoryNetwork(time: .stepped)
+    let network = InMemoryNetwork(time: time)
     let service = try ShareService(
       .init(dataPath: folder.path, operatorToken: World.operatorToken), clock: FixedClock(),
       random: SeededRandom(seed: 1), log: .silent)
@@ -183,7 +186,7 @@ import Testing
   }
 
   @Test func `a process that connects, or missed a change, hears how far the directory has changed`() async throws {
-    try await withService { network, service in
+    try await withService(time: .running) { network, service in
       let gateway = await gateway(network)
       let start = try #require(await gateway.nextVersion())
       let late = Neighbour("notifier-1", .notifier, network)
@@ -204,7 +207,7 @@ import Testing
   }
 
   @Test func `a peer that hangs holds up no operator for long`() async throws {
-    try await withService { network, service in
+    try await withService(time: .running) { network, service in
       let gateway = await gateway(network)
       let stuck = Neighbour("gateway-2", .gateway, network)
       await stuck.bus.waitForPeers { $0.contains { $0.role == .share } }
@@ -263,7 +266,7 @@ import Testing
   }
 
   @Test func `status calls put the workers' reports together and list silent ones`() async throws {
-    try await withService { network, service in
+    try await withService(time: .running) { network, service in
       let gateway = await gateway(network)
       let figures = (0..<4).map { #"{"shard":\#($0),"bytes":7,"savesPerSecond":0.5,"readsPerSecond":3}"# }
       let workers = [
