@@ -19,6 +19,7 @@ final class Person: Sendable {
   /// Names of objects that the person deleted.
   private let deleted = Mutex<Set<String>>([])
   private let seen = Mutex(SeenValues())
+  private let looks = Mutex(Looks())
   private let ends: ZoneEnds
   /// How many of them the device has heard of.
   private let heardEnds = Mutex(0)
@@ -43,11 +44,16 @@ final class Person: Sendable {
 
   func edit(_ replica: any JournalReplica) async throws { try await save(replica, RandomEdits(chance)) }
 
-  /// Sees what the device shows now.
+  /// Sees what the device shows now, or after the look that is under way: of two at once, the older one might be noted
+  /// last.
   func look(at replica: any JournalReplica) async {
-    // Dropped because a replica that died meanwhile shows nothing.
-    guard let lines = try? await replica.shown() else { return }
-    seen.withLock { $0.note(lines, ends) }
+    guard looks.withLock({ $0.begin(at: replica) }) else { return }
+    var next: (any JournalReplica)? = replica
+    while let replica = next {
+      // Dropped because a replica that died meanwhile shows nothing.
+      if let lines = try? await replica.shown() { seen.withLock { $0.note(lines, ends) } }
+      next = looks.withLock { $0.next() }
+    }
   }
 
   /// What the person does while an answer is on its way.
@@ -75,6 +81,25 @@ final class Person: Sendable {
     }
     if let receipt { kept.withLock { $0[receipt] = heard } }
     await look(at: replica)
+  }
+}
+
+/// One look at a time.
+private struct Looks: Sendable {
+  private var isUnderWay = false
+  private var wanted: (any JournalReplica)?
+
+  /// - Returns: false when a look is under way; another one follows it then.
+  mutating func begin(at replica: any JournalReplica) -> Bool {
+    if isUnderWay { wanted = replica } else { isUnderWay = true }
+    return wanted == nil
+  }
+
+  /// - Returns: the replica of the look that follows; nil when none does.
+  mutating func next() -> (any JournalReplica)? {
+    defer { wanted = nil }
+    isUnderWay = wanted != nil
+    return wanted
   }
 }
 
