@@ -178,7 +178,10 @@ func `T-M09 an edit that moves a value from its asset into the record clears the
   (.float, "2", .double(2)), (.decimal, "1.50", .decimal("1.5")),
   (.boolean, "YES", .boolean(true)), (.boolean, "NO", .boolean(false)), (.date, "0", .date(978_307_200_000)),
   (.string, "x", .string("x")),
-  (.uri, "a:b", .uri("a:b")), (.integer16, "many", .null), (.date, "soon", .null),
+  (.uri, "a:b", .uri("a:b")), (.uuid, "0b1c2d3e-4f50-4678-9abc-def012345678", golden[10].value),
+  (.integer16, "many", .null), (.integer16, "32768", .null), (.boolean, "maybe", .null), (.uuid, "none", .null),
+  (.double, "1e999", .null), (.decimal, "nan", .null), (.date, "soon", .null), (.date, "1e300", .null),
+  (.date, "-inf", .null),
 ]) func `T-M11 a default of every type is read as the model file spells it`(
   _ type: AttributeType, _ text: String, _ value: AttributeValue
 ) throws {

@@ -65,26 +65,19 @@ extension AttributeDescription {
     return .string(text)
   }
 
-  /// The meaning of a missing field (R9): the attribute's default, or null without one.
-  var defaultAttributeValue: AttributeValue { Self.defaultValue(of: attribute) }
-
-  private static func defaultValue(of attribute: Attribute) -> AttributeValue {
-    guard let text = attribute.defaultValue else { return .null }
-    switch attribute.type {
-    case .integer16, .integer32, .integer64: return Int64(text).map(AttributeValue.integer) ?? .null
-    case .float, .double: return DecimalText.double(text).map(AttributeValue.double) ?? .null
-    case .decimal: return DecimalText.double(text).map { .decimal(DecimalText.text($0)) } ?? .null
-    case .boolean: return .boolean(["yes", "true", "1"].contains(text.lowercased()))
-    // The model file counts seconds since 2001.
-    case .date:
-      return DecimalText.double(text).map { .date(Int64((($0 + Self.referenceDate) * 1000).rounded())) } ?? .null
-    case .string: return .string(text)
-    case .uri: return .uri(text)
-    case .uuid: return UUIDText.canonical(text).map(AttributeValue.uuid) ?? .null
-    case .binary, .transformable, .composite, .undefined, .objectID: return .null
+  /// The meaning of a missing field (R9): the attribute's default, or null without one that can be read. The model's
+  /// entities outside of a pushed configuration are not validated, so a default may be any text.
+  var defaultAttributeValue: AttributeValue {
+    switch (type, attribute.defaultFieldValue) {
+    case (.boolean, .int64(let number)): .boolean(number != 0)
+    case (_, .int64(let number)): .integer(number)
+    case (.decimal, .double(let number)): .decimal(DecimalText.text(number))
+    case (_, .double(let number)): .double(number)
+    case (_, .timestamp(let milliseconds)): .date(milliseconds)
+    case (.uuid, .string(let text)): .uuid(text)
+    case (.uri, .string(let text)): .uri(text)
+    case (_, .string(let text)): .string(text)
+    default: .null
     }
   }
-
-  /// Seconds from 1970 to 2001.
-  private static let referenceDate: Double = 978_307_200
 }
