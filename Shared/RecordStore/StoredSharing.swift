@@ -64,6 +64,19 @@ public struct StoredMemberPlace: Hashable, Sendable {
   }
 }
 
+/// A record's place in a hierarchy.
+public struct HierarchyPlace: Hashable, Sendable {
+  /// The name that its `parent` pointer names.
+  public let parent: String?
+  /// A tombstone keeps its place.
+  public let isDeleted: Bool
+
+  public init(parent: String?, isDeleted: Bool) {
+    self.parent = parent
+    self.isDeleted = isDeleted
+  }
+}
+
 /// Reads about shares. They are unnecessary for a database without shares (`StoredDatabase.hasShares`).
 public protocol SharingSnapshot: AnyObject {
   /// The share of that record, also after it has ended.
@@ -86,6 +99,8 @@ public protocol SharingSnapshot: AnyObject {
   /// The news that the share service has not received, ascending by number, after `number`.
   func shareNews(after number: Int64, limit: Int) throws -> [StoredShareNews]
 
+  /// Where that record or tombstone hangs; nil when there is none. Reads nothing of the record's fields.
+  func place(of recordName: String, in zone: Int64) throws -> HierarchyPlace?
   /// The names of records whose `parent` pointer names that record, ascending. Includes tombstones with such a pointer.
   /// If there are more than `limit`, any `limit` of them.
   func children(of recordName: String, in zone: Int64, limit: Int) throws -> [String]

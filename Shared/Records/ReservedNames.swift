@@ -90,6 +90,11 @@ public enum Limit {
   /// Records that one request deletes by DELETE_SELF references, beyond those it names: about 0.1 s of the shard's
   /// writer.
   public static let cascadeCount = 5000
+  /// Records, deleted ones among them, that one request passes on its ways up and down hierarchies: about 0.2 s of the
+  /// shard's writer.
+  public static let hierarchyStepCount = 20_000
+  /// Of the fields of records that one request moves into a share or out of one along with a record above them.
+  public static let hierarchyByteCount = 67_108_864
   /// Of one user to one database; a user's shared database counts as one.
   public static let subscriptionsPerUser = 500
   /// Of all users to one database: every save evaluates each query subscription to the saved record's type.

@@ -67,7 +67,19 @@ struct SharingConformanceTests {
           references: [OutgoingReference(field: ReservedName.parentReference, target: "a")])
         try transaction.delete("gone", in: place)
         #expect(try transaction.children(of: top, in: place.zone, limit: 9) == [Sample.uuid(1), "a", "b"])
+        #expect(try transaction.place(of: "moved", in: place.zone) == HierarchyPlace(parent: "a", isDeleted: false))
       }
+      let places = try await shard.read { snapshot in
+        try ["b", Sample.uuid(1), "moved", "gone", Sample.uuid(20), "never", "elsewhere"].map {
+          try snapshot.place(of: $0, in: place.zone)
+        }
+      }
+      let below = HierarchyPlace(parent: top, isDeleted: false)
+      #expect(
+        places == [
+          below, below, HierarchyPlace(parent: "a", isDeleted: false), HierarchyPlace(parent: nil, isDeleted: true),
+          HierarchyPlace(parent: nil, isDeleted: false), nil, nil,
+        ])
       #expect(
         try await shard.read { try $0.children(of: top, in: place.zone, limit: 9) } == [Sample.uuid(1), "a", "b"])
       #expect(try await shard.read { try $0.children(of: top, in: place.zone, limit: 2) }.count == 2)

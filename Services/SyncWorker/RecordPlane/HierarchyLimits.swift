@@ -11,11 +11,14 @@ import ZoneCommit
 struct HierarchyLimits {
   /// The records that the participant sees before the unit.
   let now: VisibleRecords
+  private let walk: HierarchyWalk
   private let transaction: any ShardTransaction
   private let zone: StoredZone
 
-  init(_ view: ZoneView, in transaction: any ShardTransaction) {
+  init(_ view: ZoneView, _ walk: HierarchyWalk, in transaction: any ShardTransaction) {
     now = VisibleRecords(view, in: transaction)
+    now.walk = walk
+    self.walk = walk
     self.transaction = transaction
     zone = view.row
   }
@@ -44,10 +47,12 @@ struct HierarchyLimits {
     if let tombstone, try !now.mayWrite(tombstone.record) { return false }
     var (next, seen): ([String], Set<String>) = ([name], [name])
     while let target = next.popLast() {
-      for name in try transaction.children(of: target, in: zone.key, limit: .max) where seen.insert(name).inserted {
-        guard let child = try transaction.record(named: name, in: zone.key) else { continue }
+      let children = try transaction.children(of: target, in: zone.key, limit: Limit.hierarchyStepCount + 1)
+      for name in children where seen.insert(name).inserted {
+        try walk.pass(name)
+        guard let child = try transaction.place(of: name, in: zone.key) else { continue }
         // Records below a deleted record come along with it.
-        if child.isDeleted { next.append(name) } else if try !now.mayWrite(child.record) { return false }
+        if child.isDeleted { next.append(name) } else if try !now.mayWrite(name, below: child.parent) { return false }
       }
     }
     return true

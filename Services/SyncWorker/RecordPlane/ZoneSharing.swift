@@ -30,6 +30,7 @@ final class ZoneSharing {
   private let stamp: Stamp
   private let making: ShareState.Making
   let visible: VisibleRecords
+  private let walk = HierarchyWalk()
   private var plans: [String: Plan] = [:]
   /// Names of creations that hidden records already have.
   private var taken: Set<String> = []
@@ -50,6 +51,7 @@ final class ZoneSharing {
     self.stamp = stamp
     self.making = making
     visible = VisibleRecords(view, in: transaction)
+    visible.walk = walk
   }
 
   private static let notThere = RecordError(.notFound, "Cannot share - no such record exists to share")
@@ -202,7 +204,7 @@ final class ZoneSharing {
 
   /// Refuses steps that the caller may not make, or that share a missing record.
   func judge(_ steps: inout [RecordExecution.Step]) throws {
-    let limits = access == nil ? nil : HierarchyLimits(view, in: transaction)
+    let limits = access == nil ? nil : HierarchyLimits(view, walk, in: transaction)
     for (index, step) in steps.enumerated() {
       if let limits { steps[index].decision = try limits.keepingRoot(in: step) }
     }
@@ -228,7 +230,7 @@ final class ZoneSharing {
   /// - Parameter causes: the unit's deletions, by the records that they take along.
   func judge(_ steps: inout [RecordExecution.Step], alongWith causes: [String: String]) throws {
     if causes.isEmpty { return }
-    let limits = access == nil ? nil : HierarchyLimits(view, in: transaction)
+    let limits = access == nil ? nil : HierarchyLimits(view, walk, in: transaction)
     let refused = Set(
       try causes.keys.sorted().filter { try limits?.mayDeleteAlong($0) == false }.compactMap { causes[$0] })
     let going = Set(causes.keys)

@@ -15,7 +15,7 @@ struct HierarchyMoves {
   /// - Parameters:
   ///   - earlier: nil: the record is new.
   ///   - later: as it is stored now.
-  /// - Throws: `BAD_REQUEST` when more records hang below than one request may change.
+  /// - Throws: `BAD_REQUEST` when more records hang below than one request may change, or pass.
   func follow(from earlier: StoredRecord?, to later: StoredRecord) throws {
     guard try transaction.database(key: zone.databaseKey)?.hasShares == true else { return }
     let from = try earlier.map { try rootsAbove($0.record) } ?? []
@@ -23,9 +23,11 @@ struct HierarchyMoves {
     if from == to { return }
     // A deleted record has left its hierarchies already.
     try note(later, from: earlier?.isDeleted == false ? from : [], to: to)
-    for stored in try below(later.record.recordName) {
+    for name in try below(later.record.recordName) {
+      guard let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { continue }
+      try writer.commit.walk.move(stored.record)
       try note(try writer.save(stored.record, replacing: stored), from: from, to: to)
-      writer.commit.noteRewritten(stored.record.recordName)
+      writer.commit.noteRewritten(name)
     }
   }
 
@@ -49,32 +51,34 @@ struct HierarchyMoves {
     var next: String? = record.recordName
     var parent = record.parent
     while let name = next, passed.count < VisibleRecords.depthLimit, passed.insert(name).inserted {
+      try writer.commit.walk.pass(name)
       if try transaction.share(ofRoot: name, in: zone.key) != nil { found.insert(name) }
       next = parent
-      parent = try next.flatMap { try transaction.record(named: $0, in: zone.key)?.record.parent }
+      parent = try next.flatMap { try transaction.place(of: $0, in: zone.key)?.parent }
     }
     return found
   }
 
-  /// The live records below a record, without itself.
-  private func below(_ name: String) throws -> [StoredRecord] {
-    var found: [StoredRecord] = []
+  /// The names of the live records below a record, without itself.
+  private func below(_ name: String) throws -> [String] {
+    var found: [String] = []
     var seen: Set<String> = [name]
     var next = [name]
     while let top = next.popLast() {
-      let children = try transaction.children(of: top, in: zone.key, limit: Limit.cascadeCount + 1)
+      let children = try transaction.children(of: top, in: zone.key, limit: Limit.hierarchyStepCount + 1)
       for child in children where seen.insert(child).inserted {
+        try writer.commit.walk.pass(child)
         next.append(child)
-        if let stored = try transaction.record(named: child, in: zone.key), !stored.isDeleted { found.append(stored) }
-      }
-      if found.count > Limit.cascadeCount || children.count > Limit.cascadeCount {
-        throw RecordError(
-          .badRequest,
-          """
-          More than \(Limit.cascadeCount) records are below '\(name)', which is the limit of records that one request \
-          moves into a share or out of one
-          """
-        )
+        if try transaction.place(of: child, in: zone.key)?.isDeleted == false { found.append(child) }
+        if found.count > Limit.cascadeCount {
+          throw RecordError(
+            .badRequest,
+            """
+            More than \(Limit.cascadeCount) records are below '\(name)', which is the limit of records that one \
+            request moves into a share or out of one
+            """
+          )
+        }
       }
     }
     return found

@@ -64,6 +64,7 @@ package final class ZoneCommit {
   private var touched: [(zone: Int64, item: DuplicateMerge.Touched)]?
   private var checks: [Int64: UniqueCheck] = [:]
   private var rewritten: Set<String> = []
+  let walk = HierarchyWalk()
   /// True for records that duplicates may be merged into; all, unless the caller's permissions restrict it.
   package var mayMerge: (Record) -> Bool = { _ in true }
 

@@ -86,6 +86,9 @@ package final class VisibleRecords {
   /// The state of records after the batch, by name.
   package var planned: [String: Record] = [:] { didSet { known.removeAll(keepingCapacity: true) } }
 
+  /// Bounds the ways up in a request that writes; nil for reads, which a page and its time bound.
+  package var walk: HierarchyWalk?
+
   /// Longer chains of parents count as leading nowhere.
   package static let depthLimit = 500
 
@@ -135,15 +138,18 @@ package final class VisibleRecords {
   }
 
   /// Shared hierarchies may be nested: write access through any of them is enough.
-  package func mayWrite(_ record: Record) throws -> Bool {
+  package func mayWrite(_ record: Record) throws -> Bool { try mayWrite(record.recordName, below: record.parent) }
+
+  /// As `mayWrite` of the record with that name and parent.
+  package func mayWrite(_ recordName: String, below parent: String?) throws -> Bool {
     guard let access else { return true }
     if roots == nil { return access.mayWrite(root: nil) }
     var passed: Set<String> = []
-    var next: Record? = record
-    while let record = next, let root = try root(above: record), passed.insert(root).inserted {
+    var next: (name: String, parent: String?)? = (recordName, parent)
+    while let (name, parent) = next, let root = try root(above: name, parent), passed.insert(root).inserted {
       if access.mayWrite(root: root) { return true }
-      let top = root == record.recordName ? record : try self.record(named: root)
-      next = try top?.parent.flatMap { try self.record(named: $0) }
+      let above = root == name ? parent : try self.parent(of: root)
+      next = try above.map { ($0, try self.parent(of: $0)) }
     }
     return false
   }
@@ -153,7 +159,7 @@ package final class VisibleRecords {
     guard let roots else { return try snapshot.recordCount(in: zone) }
     var (next, seen, count) = (roots.sorted(), roots, 0)
     while count < Self.countLimit, let name = next.popLast() {
-      if try snapshot.record(named: name, in: zone)?.isDeleted == false { count += 1 }
+      if try snapshot.place(of: name, in: zone)?.isDeleted == false { count += 1 }
       for child in try snapshot.children(of: name, in: zone, limit: Self.countLimit) where seen.insert(child).inserted {
         next.append(child)
       }
@@ -163,35 +169,34 @@ package final class VisibleRecords {
 
   private static let countLimit = 20_000
 
-  private func record(named name: String) throws -> Record? {
-    try planned[name] ?? snapshot.record(named: name, in: zone)?.record
+  private func parent(of name: String) throws -> String? {
+    if let record = planned[name] { return record.parent }
+    return try snapshot.place(of: name, in: zone)?.parent
   }
+
+  func root(above record: Record) throws -> String? { try root(above: record.recordName, record.parent) }
 
   /// The nearest shared root at or above a record. Tombstones keep a chain intact: deleting a record does not unshare
   /// the records below it.
-  func root(above record: Record) throws -> String? {
+  private func root(above recordName: String, _ parent: String?) throws -> String? {
     guard let roots else { return nil }
     var passed: [String] = []
-    var name = record.recordName
-    var parent = record.parent
+    var (name, parent) = (recordName, parent)
     var found: String?
     while true {
       if roots.contains(name) {
         found = name
         break
       }
-      if let answer = known[name], name != record.recordName {
+      if let answer = known[name], name != recordName {
         found = answer
         break
       }
       passed.append(name)
+      try walk?.pass(name)
       guard let next = parent, passed.count < Self.depthLimit, !passed.contains(next) else { break }
       name = next
-      if let record = planned[next] {
-        parent = record.parent
-      } else {
-        parent = try snapshot.record(named: next, in: zone)?.record.parent
-      }
+      parent = try self.parent(of: next)
     }
     for name in passed { known[name] = .some(found) }
     return found

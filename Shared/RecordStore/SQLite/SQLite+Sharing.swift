@@ -33,6 +33,21 @@ extension SQLiteSnapshot {
     return try select.all { try share($0).share }
   }
 
+  func place(of recordName: String, in zone: Int64) throws -> HierarchyPlace? {
+    if try isDoomed(zone) { return nil }
+    let field = try symbolNumber(ReservedName.parentReference)
+    let select = try statement(StoredRecordQuery.place)
+    try select.bind(1, zone)
+    try select.bind(2, recordName: recordName)
+    return try select.first { row in
+      guard let references = StoredReferences.decode(row.blob(1)) else {
+        throw StoreError.corrupt(
+          "shard \(shard): the references of record '\(recordName)' are damaged; restore it from a backup")
+      }
+      return HierarchyPlace(parent: references.first { $0.field == field }?.target, isDeleted: row.bool(0))
+    }
+  }
+
   func children(of recordName: String, in zone: Int64, limit: Int) throws -> [String] {
     guard limit > 0, try !isDoomed(zone), let field = try symbolNumber(ReservedName.parentReference) else { return [] }
     let select = try statement(ReferenceQuery.children)

@@ -235,6 +235,14 @@ extension InMemoryTransaction: ShardSnapshot {
       .sorted { $0.precedes($1) }.first(limit)
   }
 
+  func place(of recordName: String, in zone: Int64) throws -> HierarchyPlace? {
+    rows.records[zone]?[recordName].map { row in
+      HierarchyPlace(
+        parent: row.references.first { $0.field == ReservedName.parentReference }?.target,
+        isDeleted: row.stored.isDeleted)
+    }
+  }
+
   func children(of recordName: String, in zone: Int64, limit: Int) throws -> [String] {
     let pointer = OutgoingReference(field: ReservedName.parentReference, target: recordName)
     return (rows.records[zone] ?? [:]).filter { $0.value.references.contains(pointer) }.keys.sorted { $0.precedes($1) }

@@ -4,13 +4,15 @@
 enum StoredRecordQuery: Int, Query {
   static var subject: QuerySubject { .record }
 
-  case byName, byRow, byShortGUID, names, afterName, changes, changesBackwards, ofType
+  case byName, place, byRow, byShortGUID, names, afterName, changes, changesBackwards, ofType
   case insert, update, updateWithType, nextKeys
   case insertShortGUID, deleteShortGUID
 
   func text(_ dialect: Dialect) -> String {
     switch self {
     case .byName: Self.columns + " FROM record WHERE zone = ?1 AND name = ?2"
+    // Both columns come before the fields, so their pages are not read.
+    case .place: "SELECT deleted, refs FROM record WHERE zone = ?1 AND name = ?2"
     case .byRow: Self.columns + " FROM record WHERE id = ?1"
     case .byShortGUID:
       Self.columns + ", name, zone FROM record WHERE id = (SELECT source FROM shortGUID WHERE guid = ?1)"
