@@ -151,6 +151,37 @@ private func assigned(
       #expect(named.contains { zones(around: $0).count > 1 }, "seed \(seed)")
     }
   }
+
+  @Test(arguments: 0..<300) func `a refused transaction leaves nothing behind for those after it`(seed: Int) throws {
+    var random = SeededGenerator(seed: seed)
+    let homes: [ObjectHome] = [.zone(home), .zone(z1), .zone(z2), .tombstone(z1), .nowhere]
+    let stored = Dictionary(uniqueKeysWithValues: (0..<8).map { ("s\($0)", homes.randomElement(using: &random)!) })
+    let names = stored.keys.sorted() + (0..<8).map { "n\($0)" }
+    var assignment = ZoneAssignment(model: Sample.index, defaultZone: nil) { stored[$0] ?? .nowhere }
+    // Naively: a copy for each transaction, asked for all objects each time.
+    var (kept, assigned, settled) = (assignment, [String: Zone.ID](), [String: Zone.ID]())
+    for number in 0..<8 {
+      let changes = (0..<Int.random(in: 1...4, using: &random)).map { _ in
+        let (from, to) = (names.randomElement(using: &random)!, names.randomElement(using: &random)!)
+        return Bool.random(using: &random)
+          ? insert("Person", from, [:], ["spouse": .toOne(to)])
+          : update("Person", from, [:], ["friends": .toManyDelta(add: [to], remove: [])])
+      }
+      let (transaction, place) = (transaction(changes), "transactions[\(number)]")
+      var copy = kept
+      do {
+        try copy.add(transaction, place: place)
+        for (objectID, zone) in try copy.assignments() { assigned[objectID] = zone }
+        kept = copy
+        for (objectID, zone) in try assignment.settle(transaction, place: place) {
+          #expect(settled.updateValue(zone, forKey: objectID) == nil, "seed \(seed)")
+        }
+      } catch let refusal as ZoneAssignment.Refusal {
+        #expect(throws: refusal, "seed \(seed)") { try assignment.settle(transaction, place: place) }
+      }
+      #expect(settled == assigned, "seed \(seed), transaction \(number)")
+    }
+  }
 }
 
 @Suite struct `Exports of one of several zones` {

@@ -91,13 +91,12 @@ struct SharedParts: Sendable {
   private mutating func assignOneByOne(_ going: [Int], _ place: Int, _ assignment: inout SharedAssignment) -> [Int] {
     let transaction = outgoing[place].transaction
     let changes = transaction.changes
-    let before = assignment
-    let known = Set(going.map { changes[$0].objectID }.filter(before.isKnown))
+    let known = Set(going.map { changes[$0].objectID }.filter(assignment.isKnown))
     let (old, new) = (
       going.filter { known.contains(changes[$0].objectID) }, going.filter { !known.contains(changes[$0].objectID) }
     )
     let groups = NewObjects.groups(
-      of: new.map { Piece(index: $0, change: changes[$0].without(isGone)) }, isKnown: before.isKnown)
+      of: new.map { Piece(index: $0, change: changes[$0].without(isGone)) }, isKnown: assignment.isKnown)
     var around = Array(repeating: [Piece](), count: groups.count)
     let group = Dictionary(
       groups.indices.flatMap { index in groups[index].names.map { ($0, index) } },
@@ -231,19 +230,25 @@ private struct WaitingNames {
   mutating func places(in changes: [HistoryChange], _ assignment: SharedAssignment) -> Set<Int> {
     let made = Set(changes.lazy.filter { $0.changeType == .insert }.map(\.objectID))
     func isNew(_ name: String) -> Bool { made.contains(name) && !assignment.isKnown(name) }
-    var near = Set(
-      changes.flatMap(\.names).filter { objects.contains($0) || (!made.contains($0) && !assignment.isKnown($0)) })
     var stays: Set<Int> = []
-    var hasGrown = !near.isEmpty
-    while hasGrown {
-      hasGrown = false
-      for (index, change) in changes.enumerated() where !stays.contains(index) {
-        let name = change.objectID
-        guard objects.contains(name) || (!assignment.isKnown(name) && change.names.contains(where: near.contains))
-        else { continue }
+    // Names that changes of unknown objects wait for, and those changes.
+    var near: Set<String> = []
+    var waiting: [String: [Int]] = [:]
+    for (index, change) in changes.enumerated() {
+      for name in change.names where objects.contains(name) || (!made.contains(name) && !assignment.isKnown(name)) {
+        near.insert(name)
+      }
+      if objects.contains(change.objectID) {
         stays.insert(index)
-        near.formUnion(change.names.filter { $0 == name || isNew($0) })
-        hasGrown = true
+      } else if !assignment.isKnown(change.objectID) {
+        for name in change.names { waiting[name, default: []].append(index) }
+      }
+    }
+    for index in stays { near.formUnion(changes[index].names.filter { $0 == changes[index].objectID || isNew($0) }) }
+    while let name = near.popFirst() {
+      for index in waiting.removeValue(forKey: name) ?? [] where stays.insert(index).inserted {
+        near.formUnion(
+          changes[index].names.filter { waiting[$0] != nil && ($0 == changes[index].objectID || isNew($0)) })
       }
     }
     for index in stays { objects.insert(changes[index].objectID) }

@@ -73,11 +73,7 @@ struct SharedAssignment {
 
   /// - Throws: `ZoneAssignment.Refusal`.
   mutating func add(_ transaction: HistoryTransaction, place: String) throws {
-    var next = assignment
-    try next.add(transaction, place: place)
-    let made = try next.assignments()
-    assignment = next
-    for (objectID, zone) in made { assigned[objectID] = zone }
+    for (objectID, zone) in try assignment.settle(transaction, place: place) { assigned[objectID] = zone }
     guard Exporter.exports(author: transaction.author) else { return }
     for change in transaction.changes where change.changeType == .insert { inserted.insert(change.objectID) }
   }

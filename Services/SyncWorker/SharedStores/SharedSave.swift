@@ -100,17 +100,17 @@ struct SharedPending: Sendable {
 
   /// The pending transactions that share an object with the saved ones, directly or through one another, in order.
   func concerning(_ saved: [HistoryTransaction]) -> [HistoryTransaction] {
-    var names = Set(saved.lazy.flatMap(\.changes).flatMap(\.names))
+    var places: [String: [Int]] = [:]
+    for (index, transaction) in transactions.enumerated() {
+      for name in Set(transaction.changes.flatMap(\.names)) { places[name, default: []].append(index) }
+    }
     var isChosen = Array(repeating: false, count: transactions.count)
-    var hasGrown = true
-    while hasGrown {
-      hasGrown = false
-      for (index, transaction) in transactions.enumerated() where !isChosen[index] {
-        let own = Set(transaction.changes.flatMap(\.names))
-        guard !own.isDisjoint(with: names) else { continue }
+    var next = Set(saved.lazy.flatMap(\.changes).flatMap(\.names))
+    // Each name is taken once, with the transactions that it leads to.
+    while let name = next.popFirst() {
+      for index in places.removeValue(forKey: name) ?? [] where !isChosen[index] {
         isChosen[index] = true
-        hasGrown = true
-        names.formUnion(own)
+        next.formUnion(transactions[index].changes.lazy.flatMap(\.names).filter { places[$0] != nil })
       }
     }
     return zip(transactions, isChosen).compactMap { $1 ? $0 : nil }
@@ -147,7 +147,16 @@ extension SharedCall {
       }
       return (Set(new.map(\.element.transactionID)), try SharedPending(of: mirror, in: snapshot))
     }
-    try await check(transactions, new: new, after: pending, model, home(of: mirror))
+    // Leaves the caller's executor, which may be the bus's own thread: a small save is checked after all that wait.
+    let refusal = await withTaskExecutorPreference(globalConcurrentExecutor) { () async -> RecordError? in
+      do throws(RecordError) {
+        try await check(transactions, new: new, after: pending, model, home(of: mirror))
+        return nil
+      } catch {
+        return error
+      }
+    }
+    if let refusal { throw refusal }
     let at = call.now
     let append = call.store.enqueue { transaction in try StoreCall.append(rows, to: mirror, at: at, in: transaction) }
     startNext()
@@ -289,7 +298,7 @@ extension SharedCall {
   func forward(_ mirror: StoredMirror) async throws(RecordError) -> SharedForward.Outcome? {
     let forwarding = SharedForward(store: call.store, context: context, mirrorKey: mirror.key)
     do {
-      let outcome = try await forwarding.run()
+      let outcome = try await withTaskExecutorPreference(globalConcurrentExecutor) { try await forwarding.run() }
       if let retryAt = outcome?.retryAt { call.exports.signal(.retryDue(at: retryAt), on: call.store.shard) }
       return outcome
     } catch {

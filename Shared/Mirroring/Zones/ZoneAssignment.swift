@@ -66,6 +66,19 @@ public struct ZoneAssignment {
   /// Objects without a zone in the order in which they were met, each with the place that named it.
   private var homeless: [(objectID: String, place: String)] = []
   private var inserted: Set<String> = []
+  /// nil: nothing is noted.
+  private var undo: Undo?
+
+  /// What `settle` changes, so that a refused transaction costs what it changed and not what there is.
+  private struct Undo {
+    var homes: [String] = []
+    var inserted: [String] = []
+    /// With the earlier values, in order.
+    var parents: [(key: String, earlier: String?)] = []
+    var sizes: [(key: String, earlier: Int?)] = []
+    var labels: [(key: String, earlier: Label?)] = []
+    let homelessCount: Int
+  }
 
   /// - Parameter home: finds an object's zone; called once for each object.
   public init(model: ModelIndex, defaultZone: Zone.ID?, home: @escaping (String) throws -> ObjectHome) {
@@ -74,7 +87,53 @@ public struct ZoneAssignment {
     self.home = home
   }
 
-  /// Adds a transaction's changes.
+  /// Adds a transaction's changes, or none of them when it is refused.
+  /// - Parameter place: the transaction's place in its request, for a refusal.
+  /// - Returns: the assignments of the objects that have had none until now, in the order in which they were met.
+  /// - Throws: `Refusal`; errors of `home`.
+  public mutating func settle(_ transaction: HistoryTransaction, place: String) throws -> [(
+    objectID: String, zone: Zone.ID
+  )] {
+    undo = Undo(homelessCount: homeless.count)
+    do {
+      try add(transaction, place: place)
+      let settled = try assignments()
+      undo = nil
+      homeless.removeAll(keepingCapacity: true)
+      return settled
+    } catch {
+      takeBack()
+      throw error
+    }
+  }
+
+  private mutating func takeBack() {
+    guard let undo else { return }
+    self.undo = nil
+    for change in undo.parents.reversed() { parents[change.key] = change.earlier }
+    for change in undo.sizes.reversed() { sizes[change.key] = change.earlier }
+    for change in undo.labels.reversed() { labels[change.key] = change.earlier }
+    for objectID in undo.homes { homes[objectID] = nil }
+    for objectID in undo.inserted { inserted.remove(objectID) }
+    homeless.removeSubrange(undo.homelessCount...)
+  }
+
+  private mutating func setParent(_ parent: String, of objectID: String) {
+    undo?.parents.append((objectID, parents[objectID]))
+    parents[objectID] = parent
+  }
+
+  private mutating func setSize(_ size: Int, of objectID: String) {
+    undo?.sizes.append((objectID, sizes[objectID]))
+    sizes[objectID] = size
+  }
+
+  private mutating func setLabel(_ label: Label?, of objectID: String) {
+    undo?.labels.append((objectID, labels[objectID]))
+    labels[objectID] = label
+  }
+
+  /// Adds a transaction's changes. A refused one may be in it in part.
   /// - Parameter place: the transaction's place in its request, for a refusal.
   /// - Throws: `Refusal`; errors of `home`.
   public mutating func add(_ transaction: HistoryTransaction, place: String) throws {
@@ -82,6 +141,7 @@ public struct ZoneAssignment {
     // Objects exist before relationships name them.
     for (index, change) in transaction.changes.enumerated()
     where change.changeType == .insert && inserted.insert(change.objectID).inserted {
+      undo?.inserted.append(change.objectID)
       guard homes[change.objectID]?.isTombstone == true else { continue }
       homeless.append((change.objectID, Self.place(place, index, change)))
     }
@@ -107,10 +167,11 @@ public struct ZoneAssignment {
     if let known = homes[objectID] { return !known.isTombstone || inserted.contains(objectID) }
     let found = try home(objectID)
     homes[objectID] = found
-    parents[objectID] = objectID
-    sizes[objectID] = 1
+    undo?.homes.append(objectID)
+    setParent(objectID, of: objectID)
+    setSize(1, of: objectID)
     if case .zone(let zone) = found {
-      labels[objectID] = Label(objectID: objectID, zone: zone)
+      setLabel(Label(objectID: objectID, zone: zone), of: objectID)
     } else if !found.isTombstone || inserted.contains(objectID) {
       homeless.append((objectID, place))
     }
@@ -121,7 +182,7 @@ public struct ZoneAssignment {
     var current = objectID
     while let parent = parents[current], parent != current {
       // Halves the path for later calls.
-      parents[current] = parents[parent]
+      if let above = parents[parent], above != parent { setParent(above, of: current) }
       current = parent
     }
     return current
@@ -136,10 +197,10 @@ public struct ZoneAssignment {
         place: place, objectID: mine.objectID, zone: mine.zone, otherID: other.objectID, otherZone: other.zone)
     }
     let (small, large) = sizes[first, default: 1] < sizes[second, default: 1] ? (first, second) : (second, first)
-    parents[small] = large
-    sizes[large] = sizes[first, default: 1] + sizes[second, default: 1]
-    labels[large] = mine ?? other
-    labels[small] = nil
+    setParent(large, of: small)
+    setSize(sizes[first, default: 1] + sizes[second, default: 1], of: large)
+    setLabel(mine ?? other, of: large)
+    setLabel(nil, of: small)
   }
 
   /// The objects without a zone that are connected with one that has it, in the order in which they were met.
@@ -155,7 +216,7 @@ public struct ZoneAssignment {
   public mutating func assignments() throws(Refusal) -> [(objectID: String, zone: Zone.ID)] {
     for (objectID, _) in homeless {
       guard case .tombstone(let zone)? = homes[objectID], labels[root(of: objectID)] == nil else { continue }
-      labels[root(of: objectID)] = Label(objectID: objectID, zone: zone)
+      setLabel(Label(objectID: objectID, zone: zone), of: root(of: objectID))
     }
     var assigned: [(objectID: String, zone: Zone.ID)] = []
     for (objectID, place) in homeless {
