@@ -58,7 +58,7 @@ extension Gateway {
         // Dropped because refused credentials are asked about below, and get their full answer there.
         let caller = try? Access.caller(reply, need: need, credentials: credentials, origin: request.header("origin"))
       {
-        return .collect(byteLimit: limit, party: Self.party(of: caller, in: address))
+        return .collect(byteLimit: limit, party: Self.party(of: caller, in: address, by: credentials))
       }
       return .ask { await asked(question, credentials, need, address, request, limit) }
     } catch {
@@ -83,10 +83,16 @@ extension Gateway {
     do throws(RecordError) {
       if limiter.isActive, state.authenticator.known(question) == nil { try take(.address(request.remoteAddress)) }
       let caller = try await check(question, credentials, need, &exchange)
-      return .collect(byteLimit: limit, party: Self.party(of: caller, in: address))
+      return .collect(byteLimit: limit, party: Self.party(of: caller, in: address, by: credentials))
     } catch {
       return .refuse(refusal(error, showsCKErrorCode: exchange.isMirror))
     }
+  }
+
+  /// The party whose memory budget pays for a body under way. The sender's address pays for a signed one: anybody who
+  /// knows the key's ID can send it, and only the whole body shows whether the signature holds.
+  private static func party(of caller: Caller, in address: Address, by credentials: Credentials) -> String? {
+    credentials.signature == nil ? party(of: caller, in: address) : nil
   }
 
   /// The party whose memory budget pays for the caller's requests; nil: the sender's address pays.

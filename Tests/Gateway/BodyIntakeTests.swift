@@ -12,12 +12,13 @@ import Testing
   private static let modify = "\(GatewayWorld.records)/records/modify"
 
   private func request(
-    _ path: String, _ method: HTTPMethod = .post, bearer: String? = nil, query: [(String, String)] = [],
-    byteCount: Int? = 16_385
+    _ path: String, _ method: HTTPMethod = .post, bearer: String? = nil, keyID: String? = nil,
+    query: [(String, String)] = [], byteCount: Int? = 16_385
   ) -> HTTPRequest {
     var headers: [(name: String, value: String)] = []
     if let byteCount { headers.append(("content-length", String(byteCount))) }
     if let bearer { headers.append(("authorization", "Bearer \(bearer)")) }
+    if let keyID { headers.append(("x-apple-cloudkit-request-keyid", keyID)) }
     return HTTPRequest(
       method: method, target: path, pathSegments: path.split(separator: "/").map(String.init),
       query: query.map { (name: $0.0, value: $0.1) }, headers: headers,
@@ -64,6 +65,19 @@ import Testing
         try await text(world.gateway.intake(of: request(Self.modify, bearer: "alice"))) == "collect 8388608 by user")
     }
     #expect(world.record.withLock(\.authentications) == 1)
+  }
+
+  @Test func `the address pays for a signed body, whose signature only its end shows`() async throws {
+    let world = try await GatewayWorld()
+    let keyID = String(repeating: "5", count: 64)
+    world.record.withLock { $0.serverKeys[keyID] = [1] }
+    let path = Self.modify.replacing("/private/", with: "/public/")
+    let signed = request(path, keyID: keyID)
+    #expect(try await text(world.gateway.intake(of: signed)) == "asked: collect 8388608 by address")
+    #expect(try await text(world.gateway.intake(of: signed)) == "collect 8388608 by address")
+    let forged = request(path, keyID: String(repeating: "6", count: 64))
+    #expect(try await text(world.gateway.intake(of: forged)) == "asked: 401 AUTHENTICATION_FAILED")
+    #expect(try await text(world.gateway.intake(of: request(path, bearer: "alice"))).hasSuffix("by user"))
   }
 
   @Test func `a small body is taken unseen`() async throws {

@@ -57,4 +57,18 @@ struct SaveBacklogTests {
       #expect(believed && !known)
     }
   }
+
+  @Test(arguments: [(1000, Int.max, 5), (2, .max, 2), (1000, 1, 1), (1000, 1000, 3)])
+  func `a backlog is read up to the row that reaches a limit of rows or bytes`(_ rows: Int, _ bytes: Int, _ count: Int)
+    async throws
+  {
+    try await Self.backlog(5, of: 20) { snapshot, mirror in
+      var sizes: [Int] = []
+      let isAll = try PendingTransactions.forEach(of: mirror, rowLimit: rows, byteLimit: bytes, in: snapshot) {
+        row, _ in
+        sizes.append(row.payload.count)
+      }
+      #expect(sizes.count == count && isAll == (count == 5), "\(sizes)")
+    }
+  }
 }

@@ -7,12 +7,12 @@ package enum PendingTransactions {
   /// Rows read at once.
   private static let chunk = 100
   private static let chunkByteCount = 8_000_000
-  private static let byteLimit = 64_000_000
+  package static let byteLimit = 64_000_000
 
   /// Visits each transaction in order; the export reports unreadable ones.
   /// - Returns: whether all were visited.
   package static func forEach(
-    of mirror: StoredMirror, rowLimit: Int, in snapshot: any ShardSnapshot,
+    of mirror: StoredMirror, rowLimit: Int, byteLimit: Int = byteLimit, in snapshot: any ShardSnapshot,
     _ body: (StoredTransaction, HistoryTransaction) throws -> Void
   ) throws -> Bool {
     var last = mirror.exportedTransactionNumber
@@ -21,7 +21,9 @@ package enum PendingTransactions {
       if rowCount >= rowLimit || byteCount >= byteLimit { return false }
       let rows: [StoredTransaction]
       do {
-        rows = try snapshot.transactions(of: mirror.key, after: last, limit: chunk, byteLimit: chunkByteCount)
+        rows = try snapshot.transactions(
+          of: mirror.key, after: last, limit: min(chunk, rowLimit - rowCount),
+          byteLimit: min(chunkByteCount, byteLimit - byteCount))
       } catch StoreError.corrupt {
         // Dropped because the export reports a transaction that can't be read.
         last += 1

@@ -11,8 +11,10 @@ import ZoneCommit
 ///
 /// It includes the unexported transactions: their objects go together with objects that the save connects with them.
 package enum ZoneChoice {
-  /// Transactions of a backlog that each save reads. The export leaves out what a longer one connects across zones.
+  /// Transactions of a backlog that each save reads, and their bytes. The export leaves out what a longer one connects
+  /// across zones.
   private static let backlogLimit = 100
+  private static let backlogByteLimit = Limit.exportByteCount
 
   /// - Parameter transactions: the transactions that are not stored yet, with their places in the request.
   /// - Throws: `BAD_REQUEST` with 134060 or 2988, naming the place, the objects and their zones; nothing is stored.
@@ -25,7 +27,9 @@ package enum ZoneChoice {
     let defaultZone = mirror.defaultZoneName.map { Zone.ID(zoneName: $0, ownerName: locator.owner) }
     var assignment = ZoneAssignment(model: model, defaultZone: defaultZone) { objectID in try locator.home(of: objectID)
     }
-    _ = try PendingTransactions.forEach(of: mirror, rowLimit: backlogLimit, in: transaction) { _, pending in
+    _ = try PendingTransactions.forEach(
+      of: mirror, rowLimit: backlogLimit, byteLimit: backlogByteLimit, in: transaction
+    ) { _, pending in
       do {
         try assignment.add(pending, place: "an earlier transaction")
       } catch is ZoneAssignment.Refusal {
