@@ -44,7 +44,7 @@ public final class ClusteredRecordStore: RecordStore {
   /// Called before each step of a move with its number. Tests end a move by an error.
   let willTake: @Sendable (_ shard: Int, _ step: Int) async throws -> Void
 
-  /// How long a shard that could not move waits for its next turn.
+  /// How long a shard that could not move waits for its next turn, the first time.
   private let pause: Duration
   /// The first and the longest pause before what a move has left is removed again.
   private static let tidyPause = Duration.seconds(60)
@@ -68,7 +68,7 @@ public final class ClusteredRecordStore: RecordStore {
     problem: @escaping @Sendable (_ problem: String) -> Void = { _ in },
     report: @escaping @Sendable (_ news: String) -> Void = { _ in },
     makeIncarnation: (@Sendable () -> UInt64)? = nil, now: (@Sendable () -> Int64)? = nil,
-    pause: Duration = .seconds(10),
+    pause: Duration = .seconds(2),
     willTake: @escaping @Sendable (_ shard: Int, _ step: Int) async throws -> Void
   ) throws(StoreError) {
     precondition(!clusters.isEmpty, "a store has at least one cluster")
@@ -250,7 +250,7 @@ public final class ClusteredRecordStore: RecordStore {
     @Sendable func isSame(_ state: Shard?) -> Bool { state?.moveNumber == number && state?.move != nil }
     // A copy of all rows that fails again and again must not be all that the clusters do.
     let failureCount = shards.withLock { $0[shard]?.failureCount ?? 0 }
-    let wait = pause * (1 << min(failureCount, 3))
+    let wait = pause * (1 << min(failureCount, 5))
     let nextTry = Task {
       // Dropped because a cancelled pause ends the tries.
       guard (try? await Task.sleep(for: wait)) != nil else { return }
