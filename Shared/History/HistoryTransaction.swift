@@ -41,6 +41,15 @@ public enum RelationshipValue: Hashable, Sendable {
   /// The whole set of targets; it replaces the earlier one.
   case toMany([String])
   case toManyDelta(add: [String], remove: [String])
+
+  /// The objects that the value adds.
+  public var added: [String] {
+    switch self {
+    case .toOne(let target): target.map { [$0] } ?? []
+    case .toMany(let targets): targets
+    case .toManyDelta(let added, _): added
+    }
+  }
 }
 
 /// A property and its new value.

@@ -102,8 +102,8 @@ struct SharedParts: Sendable {
       groups.indices.flatMap { index in groups[index].names.map { ($0, index) } },
       uniquingKeysWith: { first, _ in first })
     for index in old {
-      for number in Set(changes[index].names.compactMap { group[$0] }).sorted() {
-        around[number].append(Piece(index: index, change: changes[index].without { group[$0] != number }))
+      for (number, change) in changes[index].divided(by: group) {
+        around[number].append(Piece(index: index, change: change))
       }
     }
     var left: Set<Int> = []
@@ -257,6 +257,21 @@ private struct WaitingNames {
 }
 
 extension HistoryChange {
+  /// For each group that the change's references lead to, the change with these references alone.
+  fileprivate func divided(by group: [String: Int]) -> [Int: HistoryChange] {
+    var found: [Int: [NamedValue<RelationshipValue>]] = [:]
+    for relationship in relationships {
+      for (number, targets) in Dictionary(grouping: relationship.value.added, by: { group[$0] }) {
+        guard let number else { continue }
+        let value = RelationshipValue.toManyDelta(add: targets, remove: [])
+        found[number, default: []].append(NamedValue(name: relationship.name, value: value))
+      }
+    }
+    return found.mapValues {
+      HistoryChange(changeType: changeType, entity: entity, objectID: objectID, relationships: $0)
+    }
+  }
+
   fileprivate var attributesOnly: HistoryChange {
     HistoryChange(changeType: changeType, entity: entity, objectID: objectID, attributes: attributes)
   }

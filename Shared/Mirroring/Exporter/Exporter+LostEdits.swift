@@ -100,13 +100,4 @@ extension Exporter {
 extension RelationshipValue {
   /// The objects that a delta removes by name.
   var removed: [String] { if case .toManyDelta(_, let removed) = self { removed } else { [] } }
-
-  /// The objects that the value adds.
-  var added: [String] {
-    switch self {
-    case .toOne(let target): target.map { [$0] } ?? []
-    case .toMany(let targets): targets
-    case .toManyDelta(let added, _): added
-    }
-  }
 }
