@@ -111,6 +111,7 @@ final class PostgreSQLTenure: ShardTenure {
     if !session.isOpen {
       session = try Self.connect(configuration, shard)
       _ = try session.holdLock(of: configuration.schema(ofShard: shard))
+      hasConnectedAgain()
     }
     try session.begin()
     do {
@@ -147,6 +148,7 @@ final class PostgreSQLTenure: ShardTenure {
     do {
       session.close()
       session = try Self.connect(configuration, shard)
+      hasConnectedAgain()
       try session.begin()
       let found = try lock()
       try session.queue(TenureQuery.count.command, [.integer(found.commitCount)])
@@ -163,6 +165,8 @@ final class PostgreSQLTenure: ShardTenure {
 
   /// False once nobody waits for the writer any more.
   var isAwaited: () -> Bool = { true }
+  /// Called when another session has replaced a lost one, before it commits anything.
+  var hasConnectedAgain: () -> Void = {}
 
   var connection: StoreConnection { .postgreSQL(session) }
   var fetchedBodyLimit: Int { 64 }
