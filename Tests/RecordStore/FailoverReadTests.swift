@@ -1,4 +1,5 @@
-// Reads of shards in PostgreSQL around a failover: they ask the server that the writer writes to.
+// Reads of shards in PostgreSQL around a failover: they ask the server that the writer writes to, and show no commit
+// that can still be undone.
 
 import CuttingProxy
 import Foundation
@@ -108,6 +109,60 @@ struct FailoverReadTests {
     try await shard.read { snapshot in
       guard case .postgreSQL(let session) = (snapshot as? SQLiteSnapshot)?.session.connection else { return 0 }
       return try session.rows(Command("process", "SELECT pg_backend_pid()::bigint"))[0].integer(0)
+    }
+  }
+
+  @Test func `no read shows a save before it is known to be stored`() async throws {
+    let port = try PrivateCluster.shared.get().port
+    let (former, next) = (try CuttingProxy(to: ":\(port)"), try CuttingProxy(to: ":\(port)"))
+    defer { next.close() }
+    next.set(.init(answerByteCount: 0))
+    var configuration = try World.postgreSQL()
+    let direct = configuration.address
+    configuration.address = Self.address([former.port, next.port])
+    let shard = try await PostgreSQLRecordStore(configuration, shardCount: 1).open(shard: 0)
+    let store = try #require(shard as? SQLiteShardStore)
+    let place = try await Place(in: shard)
+    #expect(try await shard.read { try $0.counts().records } == 0)
+    let save = shard.enqueue { transaction in
+      // No standby ever confirms it.
+      guard case .postgreSQL(let session) = (transaction as? SQLiteTransaction)?.session.connection else { return }
+      try session.queue(Command("confirm", "SET LOCAL synchronous_commit = 'on'"))
+      _ = try transaction.save(Sample.note("unconfirmed"), in: place)
+    }
+    try await WorkerThread.value("gives up") { [configuration] in
+      let beside = try Self.session(configuration, direct)
+      let schema = configuration.schema(ofShard: 0)
+      let count = Command("count", "SELECT count(*) FROM record")
+      let writer = try #require(try beside.lockHolder(of: schema))
+      let waits = Command(
+        "waits", "SELECT count(*) FROM pg_stat_activity WHERE pid = $1::bigint AND wait_event = 'SyncRep'")
+      while try beside.rows(waits, [.integer(Int64(writer))])[0].integer(0) == 0 {}
+      // The writer can't ask for the outcome, and reads have their sessions.
+      former.close()
+      _ = try beside.rows(Command("cancel", "SELECT pg_cancel_backend($1::integer)"), [.integer(Int64(writer))])
+      while try beside.rows(count)[0].integer(0) == 0 {}
+    }
+    await Self.expectUnreachable { try await shard.read { try $0.counts().records } }
+    next.set(.init())
+    try await save.value
+    #expect(try await shard.read { try $0.counts().records } == 1)
+
+    // The same for a read of the whole shard, which has a session of its own.
+    let beside = try Self.session(configuration, direct)
+    _ = try beside.rows(Command("commit", "UPDATE tenure SET commits = commits + 1"))
+    store.core.confirmed?.doubt()
+    await Self.expectUnreachable { try await store.readWhole { snapshot, _ in try snapshot.counts().records } }
+    try await shard.write { _ in }
+    #expect(try await store.readWhole { snapshot, _ in try snapshot.counts().records } == 1)
+    await shard.close()
+  }
+
+  private static func expectUnreachable(_ read: () async throws -> Int) async {
+    await #expect {
+      _ = try await read()
+    } throws: { error in
+      if case StoreError.unreachable(let reason) = error { reason.contains("not known yet") } else { false }
     }
   }
 }

@@ -16,7 +16,9 @@ final class PostgreSQLTenure: ShardTenure {
   private(set) var session: Session
   private let configuration: PostgreSQLConfiguration
   /// The commits of all writers of the shard, as of the last one that is known to be stored.
-  private var commitCount: Int64
+  private var commitCount: Int64 { didSet { confirmed.note(commitCount) } }
+  /// The same for the reads.
+  let confirmed: ConfirmedCommits
 
   private init(
     shard: Int, epoch: Int64, commitCount: Int64, session: Session, configuration: PostgreSQLConfiguration
@@ -26,6 +28,7 @@ final class PostgreSQLTenure: ShardTenure {
     self.commitCount = commitCount
     self.session = session
     self.configuration = configuration
+    confirmed = ConfirmedCommits(shard: shard, epoch: epoch, count: commitCount)
   }
 
   /// Makes or upgrades the shard's schema, and raises its epoch by one. Waits for the previous writer's release, at
@@ -145,6 +148,7 @@ final class PostgreSQLTenure: ShardTenure {
   /// - Throws: `PostgreSQLError.unknownOutcome` when the question has no answer either; `StoreError.fenced` when
   ///   another writer took the shard over. The outcome stays unknown here then, and the new owner knows it.
   func settle() throws -> Bool {
+      confirmed.doubt()
     do {
       session.close()
       session = try Self.connect(configuration, shard)
@@ -229,3 +233,4 @@ enum TenureQuery: String {
 
   var command: Command { Command("tenure.\(self)", rawValue) }
 }
+  case look = "SELECT epoch, commits FROM tenure"
