@@ -33,6 +33,8 @@ final class ShardSession {
   func reconnect(_ connection: StoreConnection) {
     self.connection = connection
     prepared = Array(repeating: nil, count: prepared.count)
+    // A server that has lost the transaction gives them out again.
+    recordKeys = 0..<0
   }
 
   /// Ends the connection's statements early.
