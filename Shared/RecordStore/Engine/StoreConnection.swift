@@ -24,11 +24,9 @@ enum StoreConnection {
   func statement(_ sql: SQL) throws -> StoreStatement {
     switch self {
     case .sqlite(let connection): .sqlite(try connection.statement(sql))
-    case .postgreSQL(let session): .postgreSQL(ShardCommand(sql, session, batchCount: Self.batchCount))
+    case .postgreSQL(let session): .postgreSQL(ShardCommand(sql, session, batches: ScanBatches()))
     }
   }
-
-  private static let batchCount = 500
 
   var dialect: Dialect {
     switch self {
