@@ -280,7 +280,7 @@ final class ShardReaders: Sendable {
       }
       cancellation.stops(watch)
       let result = Result {
-        try session.connection.beginRead()
+        try session.connection.beginRead(idlingFor: PostgreSQLConfiguration.longTime)
         return try body(SQLiteSnapshot(session))
       }
       let isOver = watch.isOver
