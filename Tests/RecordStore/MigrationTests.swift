@@ -205,6 +205,23 @@ struct MigrationTests {
     #expect(try await places.names(in: place, inDatabase: !toDatabase) == ["first"])
   }
 
+  @Test func `a shard arrives in files while another one does`() throws {
+    let places = try Places()
+    func moving(_ shard: Int) -> MovingShard {
+      let standing = ShardStanding(shardCount: 2, epoch: 1, installation: nil, move: 4711)
+      return MovingShard(shard: shard, standing: standing, counters: [], lastConflict: 0)
+    }
+    let leftover = places.files.directory + "/arriving"
+    try FileManager.default.createDirectory(atPath: leftover, withIntermediateDirectories: true)
+    try places.files.receive(moving(0)) { _ in
+      try places.files.receive(moving(1)) { _ in }
+    }
+    #expect(try places.files.shards() == [0, 1])
+    for shard in [0, 1] { #expect(try places.files.standing(ofShard: shard)?.move == 4711) }
+    let names = try FileManager.default.contentsOfDirectory(atPath: places.files.directory)
+    #expect(!names.contains { $0.hasPrefix("arriving") }, "\(names)")
+  }
+
   @Test func `nothing moves over a shard that is in use, from an empty place, or to another than last time`()
     async throws
   {
