@@ -44,6 +44,32 @@ struct LostSessionTests {
     await shard.close()
   }
 
+  @Test func `a new session that is cut before its first group leaves the shard in service`() async throws {
+    let proxy = try CuttingProxy(to: ":\(PrivateCluster.shared.get().port)")
+    defer { proxy.close() }
+    var configuration = try World.postgreSQL()
+    configuration.address = PrivateCluster.networkAddress(port: proxy.port) + " sslmode=disable"
+    let shard = try await PostgreSQLRecordStore(configuration, shardCount: 1).open(shard: 0)
+    let place = try await Place(in: shard)
+    var (byteCount, isWhole, expected) = (0, false, 0)
+    while !isWhole {
+      proxy.set(.init(answerByteCount: byteCount, isOnce: true))
+      let name = "cut at \(byteCount)"
+      do {
+        _ = try await shard.write { try $0.save(Sample.note(name), in: place) }
+        expected += 1
+      } catch StoreError.unreachable {
+        // Nothing is stored.
+      }
+      try #require(shard.failure == nil, "cut at \(byteCount)")
+      isWhole = proxy.willCut
+      byteCount += 20
+    }
+    proxy.set(.init())
+    #expect(try await shard.read { try $0.counts().records } == expected)
+    await shard.close()
+  }
+
   @Test func `keys that a lost transaction took are given out again, and no record gets one twice`() async throws {
     let configuration = try World.postgreSQL()
     let store = try PostgreSQLRecordStore(configuration, shardCount: 1)

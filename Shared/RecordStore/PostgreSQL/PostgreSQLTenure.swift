@@ -98,6 +98,18 @@ final class PostgreSQLTenure: ShardTenure {
   /// Microseconds between two attempts.
   private static let holdPause: useconds_t = 20_000
 
+  private func connectAgain() throws(PostgreSQLError) -> Session {
+    do throws(PostgreSQLError) {
+      let session = try Self.connect(configuration, shard)
+      _ = try session.holdLock(of: configuration.schema(ofShard: shard))
+      return session
+    } catch {
+      guard error.endsSession else { throw error }
+      // Nothing is sent yet that could have an outcome.
+      throw PostgreSQLError(.unavailable, state: error.state, command: error.command, message: error.message)
+    }
+  }
+
   /// Begins a group. Connects anew when the session is lost.
   /// - Throws: `StoreError.fenced` when another writer took the shard over; nothing is open then. `PostgreSQLError`.
   func begin() throws {
@@ -112,8 +124,7 @@ final class PostgreSQLTenure: ShardTenure {
 
   private func beginOnce() throws {
     if !session.isOpen {
-      session = try Self.connect(configuration, shard)
-      _ = try session.holdLock(of: configuration.schema(ofShard: shard))
+      session = try connectAgain()
       hasConnectedAgain()
     }
     try session.begin()
@@ -137,6 +148,7 @@ final class PostgreSQLTenure: ShardTenure {
       commitCount += 1
     } catch {
       guard error.kind == .unknownOutcome else { throw error }
+      confirmed.doubt()
       guard try settle() else {
         throw PostgreSQLError(.connectionLost, command: error.command, message: error.message)
       }
@@ -148,7 +160,6 @@ final class PostgreSQLTenure: ShardTenure {
   /// - Throws: `PostgreSQLError.unknownOutcome` when the question has no answer either; `StoreError.fenced` when
   ///   another writer took the shard over. The outcome stays unknown here then, and the new owner knows it.
   func settle() throws -> Bool {
-      confirmed.doubt()
     do {
       session.close()
       session = try Self.connect(configuration, shard)
@@ -223,6 +234,7 @@ final class PostgreSQLTenure: ShardTenure {
 /// On `tenure`.
 enum TenureQuery: String {
   case lock = "SELECT epoch, commits FROM tenure FOR UPDATE"
+  case look = "SELECT epoch, commits FROM tenure"
   case raise = "UPDATE tenure SET epoch = epoch + 1 RETURNING epoch, commits"
   case count = "UPDATE tenure SET commits = $1"
   case make = "INSERT INTO tenure(format, shard, shardCount, epoch, commits) VALUES ($1, $2, $3, 0, 0)"
@@ -233,4 +245,3 @@ enum TenureQuery: String {
 
   var command: Command { Command("tenure.\(self)", rawValue) }
 }
-  case look = "SELECT epoch, commits FROM tenure"
