@@ -10,6 +10,8 @@ public final class Rows: RandomAccessCollection {
   public var startIndex: Int { 0 }
   /// The number of rows that the command inserted, updated, deleted or selected.
   public let changedCount: Int
+  /// The memory that the answer takes.
+  public var byteCount: Int { PQresultMemorySize(result) }
 
   /// Takes over the result.
   init(_ result: OpaquePointer, of command: String) {

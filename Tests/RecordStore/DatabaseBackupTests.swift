@@ -2,6 +2,7 @@ import Assets
 import Foundation
 import PostgreSQL
 import Records
+import SQLite
 import Testing
 
 @testable import RecordStore
@@ -110,6 +111,38 @@ struct DatabaseBackupTests {
       }
       return (numbers, incarnations)
     }
+  }
+
+  @Test func `a scan of a database holds a few megabytes, and many rows if they are small`() async throws {
+    let world = try World(.postgreSQL)
+    let shard = try #require(try await world.store.open(shard: 0) as? SQLiteShardStore)
+    let found = try await shard.readWhole { snapshot, _ in
+      var (lengths, largest, largestBehind): ([Int], Int, Int) = ([], 0, 0)
+      let text = "SELECT repeat('x', CASE WHEN n <= 300 THEN 900000 ELSE 1 END) FROM generate_series(1, 1000) n"
+      let statement = try snapshot.session.statement(SQL("large", text))
+      try statement.forEach { row in
+        guard case .postgreSQL(let command) = row else { return }
+        largest = max(largest, command.heldByteCount)
+        if lengths.count > 16 { largestBehind = max(largestBehind, command.heldByteCount) }
+        lengths.append(row.text(0).utf8.count)
+      }
+      return (lengths, largest, largestBehind)
+    }
+    #expect(found.0 == Array(repeating: 900_000, count: 300) + Array(repeating: 1, count: 700))
+    #expect(found.1 < 20 << 20 && found.2 < 5 << 20)
+    await shard.close()
+  }
+
+  @Test func `batches of a scan grow and shrink with its rows, and end with the last one`() {
+    var batches = ScanBatches()
+    var counts: [Int] = []
+    for mean in [100, 1 << 20, 700_000, 5 << 20, 100_000, 10] {
+      counts.append(batches.count)
+      batches.note(rowCount: batches.count, byteCount: batches.count * mean)
+    }
+    #expect(counts == [16, 64, 4, 4, 1, 32] && batches.count == 64 && batches.mayGoOn)
+    batches.note(rowCount: 0, byteCount: 0)
+    #expect(!batches.mayGoOn)
   }
 
   @Test func `a damaged record is in the backup, and the backup says so`() async throws {

@@ -5,6 +5,7 @@ import InMemoryRecordStore
 import PostgreSQL
 import Records
 import SQLite
+import Synchronization
 import Testing
 
 @testable import RecordStore
@@ -203,6 +204,47 @@ struct MigrationTests {
     #expect("\(try #require(failure))".contains("is held by"))
     await held.close()
     #expect(try await places.names(in: place, inDatabase: !toDatabase) == ["first"])
+  }
+
+  @Test func `a shard arrives in files while another one does`() throws {
+    let places = try Places()
+    func moving(_ shard: Int) -> MovingShard {
+      let standing = ShardStanding(shardCount: 2, epoch: 1, installation: nil, move: 4711)
+      return MovingShard(shard: shard, standing: standing, counters: [], lastConflict: 0)
+    }
+    let leftover = places.files.directory + "/arriving"
+    try FileManager.default.createDirectory(atPath: leftover, withIntermediateDirectories: true)
+    try places.files.receive(moving(0)) { _ in
+      try places.files.receive(moving(1)) { _ in }
+    }
+    #expect(try places.files.shards() == [0, 1])
+    for shard in [0, 1] { #expect(try places.files.standing(ofShard: shard)?.move == 4711) }
+    let names = try FileManager.default.contentsOfDirectory(atPath: places.files.directory)
+    #expect(!names.contains { $0.hasPrefix("arriving") }, "\(names)")
+  }
+
+  @Test func `an opening that ends a move waits for its places on a thread of its own`() async throws {
+    let places = try Places()
+    let place = try await places.save("first", inDatabase: true)
+    try await places.leaveBetween(toDatabase: false)
+    let calls = Mutex<[String]>([])
+    let note: @Sendable (String) -> Void = { name in
+      let isTask = withUnsafeCurrentTask { $0 != nil }
+      calls.withLock { $0.append(name + (isTask ? " in a task" : "")) }
+    }
+    let (source, target) = (
+      NotedPlace(place: places.database, note: note), NotedPlace(place: places.files, note: note)
+    )
+    let store = try MovingRecordStore(from: source, to: target, shardCount: 2) { _ in }
+    await (try await store.open(shard: 0, knownEpoch: 3)).close()
+    #expect(calls.withLock(\.self) == ["standing", "standing", "admit"])
+    #expect(try await places.names(in: place, inDatabase: false) == ["first"])
+    calls.withLock { $0 = [] }
+    let back = StoreMigration(from: target, to: source)
+    let shard = try #require(try await places.store(isInDatabase: false).open(shard: 0) as? SQLiteShardStore)
+    _ = try await back.copy(shard, shardCount: 2, installation: nil)
+    #expect(calls.withLock(\.self) == ["admit"])
+    await shard.close()
   }
 
   @Test func `nothing moves over a shard that is in use, from an empty place, or to another than last time`()

@@ -104,6 +104,18 @@ struct WholeReadTests {
     }
   }
 
+  @Test func `a read of the whole shard may pause for long, and the server does not end its session`() async throws {
+    let world = try World(.postgreSQL)
+    let shard = try #require(try await world.store.open(shard: 0) as? SQLiteShardStore)
+    let limit = try await shard.readWhole { snapshot, _ in
+      try snapshot.session.statement(
+        SQL("limit", "SELECT current_setting('idle_in_transaction_session_timeout')")
+      ).first { $0.text(0) }
+    }
+    #expect(limit == "2h")
+    await shard.close()
+  }
+
   @Test func `a read of the whole shard ends with whoever wanted it, and with the shard`() async throws {
     let world = try World(.sqlite)
     let shard = try await world.store.open(shard: 0)

@@ -31,6 +31,7 @@ private struct BoundsTable {
   static let figures: [(what: String, file: String, name: String)] = [
     ("requests a second of a credential", "Services/Gateway/RateLimiter.swift", "bucketLimit"),
     ("requests that wait for a shard to open", "Services/SyncWorker/WorkerHost/ShardHost.swift", "waiterLimit"),
+    ("rows of a scan", "Shared/RecordStore/PostgreSQL/ScanBatches.swift", "rowLimit"),
     ("exports of a shard", "Services/SyncWorker/ObjectPlane/ExportSchedule.swift", "drainLimit"),
     ("exports of a shard", "Shared/Records/ReservedNames.swift", "exportItemCount"),
     ("changes that a shared store could not forward", "Services/SyncWorker/SharedStores/WaitingParts.swift", "limit"),

@@ -6,7 +6,7 @@ import PostgreSQL
 extension PostgreSQLConfiguration {
   /// The state of a shard, whether a worker holds it or not; nil when it never was here, or is another installation's.
   func look(atShard shard: Int) throws -> ShardStanding? {
-    try withSession(ofShard: shard, within: .seconds(10)) { session in
+    try withSession(ofShard: shard, within: Self.briefTime) { session in
       do {
         return try Self.standing(session).flatMap { isOwn($0) ? $0 : nil }
       } catch let error as PostgreSQLError where error.state == Self.undefinedTable {

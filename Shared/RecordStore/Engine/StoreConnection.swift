@@ -24,11 +24,9 @@ enum StoreConnection {
   func statement(_ sql: SQL) throws -> StoreStatement {
     switch self {
     case .sqlite(let connection): .sqlite(try connection.statement(sql))
-    case .postgreSQL(let session): .postgreSQL(ShardCommand(sql, session, batchCount: Self.batchCount))
+    case .postgreSQL(let session): .postgreSQL(ShardCommand(sql, session, batches: ScanBatches()))
     }
   }
-
-  private static let batchCount = 500
 
   var dialect: Dialect {
     switch self {
@@ -45,11 +43,20 @@ enum StoreConnection {
   }
 
   /// Begins a transaction that sees one state and writes nothing.
-  func beginRead() throws {
+  /// - Parameter time: how long it may wait for this process; nil: as the server's session has it.
+  func beginRead(idlingFor time: Duration? = nil) throws {
     switch self {
     case .sqlite(let connection): try connection.beginReadTransaction()
     case .postgreSQL(let session): try session.begin(.snapshot)
     }
+    if let time { try mayIdle(for: time) }
+  }
+
+  /// Lets the open transaction wait for this process longer than the server's session allows. The server would end it.
+  func mayIdle(for time: Duration) throws {
+    guard case .postgreSQL(let session) = self else { return }
+    let seconds = time.components.seconds
+    try session.queue(Command("idle \(seconds)", "SET LOCAL idle_in_transaction_session_timeout = '\(seconds)s'"))
   }
 
   /// Ends a transaction that wrote nothing.

@@ -23,16 +23,24 @@ public final class MovingRecordStore: RecordStore {
   ///   - problem: as `report` of the engines' stores.
   ///   - report: called with a sentence about each shard that has moved, and each failure.
   /// - Throws: `StoreError.io`, `.full`.
-  public init(
+  public convenience init(
     from source: ShardPlace, to target: ShardPlace, shardCount: Int,
+    problem: @escaping @Sendable (_ problem: String) -> Void = { _ in },
+    report: @escaping @Sendable (_ news: String) -> Void
+  ) throws(StoreError) {
+    try self.init(from: source.engine, to: target.engine, shardCount: shardCount, problem: problem, report: report)
+  }
+
+  init(
+    from source: any MigrationPlace, to target: any MigrationPlace, shardCount: Int,
     problem: @escaping @Sendable (_ problem: String) -> Void = { _ in },
     report: @escaping @Sendable (_ news: String) -> Void
   ) throws(StoreError) {
     self.shardCount = shardCount
     self.report = report
     migration = StoreMigration(from: source, to: target)
-    self.source = try source.engine.store(shardCount: shardCount, report: problem)
-    self.target = try target.engine.store(shardCount: shardCount, report: problem)
+    self.source = try source.store(shardCount: shardCount, report: problem)
+    self.target = try target.store(shardCount: shardCount, report: problem)
   }
 
   public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
@@ -47,10 +55,12 @@ public final class MovingRecordStore: RecordStore {
         return try await target.open(shard: shard, knownEpoch: epoch)
       } catch StoreError.foreign(let other) {
         // The last step of the move may be missing.
-        guard case .admit(let move, isAtTarget: true) = try migration.step(of: shard) else {
-          throw StoreError.foreign("\(reason); \(other)")
+        try await WorkerThread.value("move \(shard)") { [migration] in
+          guard case .admit(let move, isAtTarget: true) = try migration.step(of: shard) else {
+            throw StoreError.foreign("\(reason); \(other)")
+          }
+          try migration.target.admit(shard: shard, move: move)
         }
-        try migration.target.admit(shard: shard, move: move)
         return try await target.open(shard: shard, knownEpoch: epoch)
       }
     }

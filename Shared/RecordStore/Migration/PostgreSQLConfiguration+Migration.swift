@@ -21,7 +21,7 @@ extension PostgreSQLConfiguration: MigrationPlace {
   }
 
   func standing(ofShard shard: Int) throws -> ShardStanding? {
-    try withSession(ofShard: shard) { session in
+    try withSession(ofShard: shard, within: Self.briefTime) { session in
       try hold(session, shard)
       return try Self.standing(session)
     }
@@ -83,7 +83,7 @@ extension PostgreSQLConfiguration: MigrationPlace {
   }
 
   func admit(shard: Int, move: Int64) throws {
-    try withSession(ofShard: shard) { session in
+    try withSession(ofShard: shard, within: Self.briefTime) { session in
       try session.transaction {
         try session.queue(ArrivalQuery.admit.command, [.text(MetaKey.move.rawValue), .integer(move)])
       }
@@ -117,6 +117,8 @@ extension PostgreSQLConfiguration: MigrationPlace {
   /// For the wait while the other cluster reads or writes. The session of a process that hangs must end, because
   /// another owner's move waits for it.
   static let movingIdleLimit = Duration.seconds(900)
+  /// For statements about one row. An opening waits for them.
+  static let briefTime = Duration.seconds(10)
   /// For statements about all rows of a shard, and for the wait while the other place reads or writes.
   static let longTime = Duration.seconds(7200)
 

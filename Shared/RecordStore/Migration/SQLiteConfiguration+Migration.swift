@@ -42,8 +42,9 @@ extension SQLiteConfiguration: MigrationPlace {
         throw StoreError.io("shard \(moving.shard) has just been made in \(directory): stop its workers")
       }
       var draft = self
-      draft.directory += "/" + Self.draftFolder
-      try BackupFile.removeTree(draft.directory)
+      draft.directory += "/arriving-\(moving.shard)"
+      // The second is that of earlier releases, one for all shards.
+      for path in [draft.directory, directory + "/arriving"] { try BackupFile.removeTree(path) }
       try Folder.make(draft.directory)
       try draft.make(moving, fill)
       let (made, target) = (draft.path(ofShard: moving.shard), path(ofShard: moving.shard))
@@ -57,8 +58,6 @@ extension SQLiteConfiguration: MigrationPlace {
       throw StoreError(migrating: moving.shard, error)
     }
   }
-
-  private static let draftFolder = "arriving"
 
   /// Makes the file of a shard, durably, where none is. Nobody else may use the folder.
   /// - Parameter fill: writes its rows.

@@ -53,12 +53,10 @@ extension MovingShard {
 
   /// Reads what comes besides the rows, and lets the source's transaction idle while the target is written and read.
   /// - Parameter idle: how long. Nobody takes the shard over from a process that hangs meanwhile.
-  init(from source: ShardSession, standing: ShardStanding, idle: Duration = .seconds(7200)) throws {
-    if case .postgreSQL(let session) = source.connection {
-      let seconds = idle.components.seconds
-      try session.queue(
-        Command("migrate.idle \(seconds)", "SET LOCAL idle_in_transaction_session_timeout = '\(seconds)s'"))
-    }
+  init(from source: ShardSession, standing: ShardStanding, idle: Duration = PostgreSQLConfiguration.longTime)
+    throws
+  {
+    try source.connection.mayIdle(for: idle)
     shard = source.shard
     self.standing = standing
     counters = try Self.counterKeys.map { key in

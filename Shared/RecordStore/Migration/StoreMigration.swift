@@ -141,7 +141,9 @@ public struct StoreMigration: Sendable {
       // Above the epoch that the source gets.
       shardCount: shardCount, epoch: store.epoch + 2, installation: installation, move: makeMove())
     let count = try await copy(store, arriving)
-    try target.admit(shard: store.shard, move: arriving.move ?? 0)
+    try await WorkerThread.value("move \(store.shard)") { [target] in
+      try target.admit(shard: store.shard, move: arriving.move ?? 0)
+    }
     return count
   }
 

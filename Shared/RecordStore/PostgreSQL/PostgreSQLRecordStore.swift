@@ -66,8 +66,10 @@ public final class PostgreSQLRecordStore: RecordStore {
         isCancelled: { cancellation.isCancelled })
       let core = try ShardCore(
         shard: shard, epoch: tenure.epoch, options: configuration.options, readers: readers,
-        databaseByteCount: { 0 })
+        confirmed: tenure.confirmed, databaseByteCount: { 0 })
       tenure.isAwaited = { [queue = core.queue] in !queue.isClosed }
+      // Reads must see what the writer commits from now on, and the former primary may still answer them.
+      tenure.hasConnectedAgain = { readers.discardIdle() }
       opened(.success(core))
       ShardWriter(
         core: core, tenure: tenure, keys: configuration.keys, assets: configuration.assets, surroundings: surroundings

@@ -16,7 +16,9 @@ final class PostgreSQLTenure: ShardTenure {
   private(set) var session: Session
   private let configuration: PostgreSQLConfiguration
   /// The commits of all writers of the shard, as of the last one that is known to be stored.
-  private var commitCount: Int64
+  private var commitCount: Int64 { didSet { confirmed.note(commitCount) } }
+  /// The same for the reads.
+  let confirmed: ConfirmedCommits
 
   private init(
     shard: Int, epoch: Int64, commitCount: Int64, session: Session, configuration: PostgreSQLConfiguration
@@ -26,6 +28,7 @@ final class PostgreSQLTenure: ShardTenure {
     self.commitCount = commitCount
     self.session = session
     self.configuration = configuration
+    confirmed = ConfirmedCommits(shard: shard, epoch: epoch, count: commitCount)
   }
 
   /// Makes or upgrades the shard's schema, and raises its epoch by one. Waits for the previous writer's release, at
@@ -95,6 +98,18 @@ final class PostgreSQLTenure: ShardTenure {
   /// Microseconds between two attempts.
   private static let holdPause: useconds_t = 20_000
 
+  private func connectAgain() throws(PostgreSQLError) -> Session {
+    do throws(PostgreSQLError) {
+      let session = try Self.connect(configuration, shard)
+      _ = try session.holdLock(of: configuration.schema(ofShard: shard))
+      return session
+    } catch {
+      guard error.endsSession else { throw error }
+      // Nothing is sent yet that could have an outcome.
+      throw PostgreSQLError(.unavailable, state: error.state, command: error.command, message: error.message)
+    }
+  }
+
   /// Begins a group. Connects anew when the session is lost.
   /// - Throws: `StoreError.fenced` when another writer took the shard over; nothing is open then. `PostgreSQLError`.
   func begin() throws {
@@ -109,8 +124,8 @@ final class PostgreSQLTenure: ShardTenure {
 
   private func beginOnce() throws {
     if !session.isOpen {
-      session = try Self.connect(configuration, shard)
-      _ = try session.holdLock(of: configuration.schema(ofShard: shard))
+      session = try connectAgain()
+      hasConnectedAgain()
     }
     try session.begin()
     do {
@@ -133,6 +148,7 @@ final class PostgreSQLTenure: ShardTenure {
       commitCount += 1
     } catch {
       guard error.kind == .unknownOutcome else { throw error }
+      confirmed.doubt()
       guard try settle() else {
         throw PostgreSQLError(.connectionLost, command: error.command, message: error.message)
       }
@@ -147,6 +163,7 @@ final class PostgreSQLTenure: ShardTenure {
     do {
       session.close()
       session = try Self.connect(configuration, shard)
+      hasConnectedAgain()
       try session.begin()
       let found = try lock()
       try session.queue(TenureQuery.count.command, [.integer(found.commitCount)])
@@ -163,6 +180,8 @@ final class PostgreSQLTenure: ShardTenure {
 
   /// False once nobody waits for the writer any more.
   var isAwaited: () -> Bool = { true }
+  /// Called when another session has replaced a lost one, before it commits anything.
+  var hasConnectedAgain: () -> Void = {}
 
   var connection: StoreConnection { .postgreSQL(session) }
   var fetchedBodyLimit: Int { 64 }
@@ -215,6 +234,7 @@ final class PostgreSQLTenure: ShardTenure {
 /// On `tenure`.
 enum TenureQuery: String {
   case lock = "SELECT epoch, commits FROM tenure FOR UPDATE"
+  case look = "SELECT epoch, commits FROM tenure"
   case raise = "UPDATE tenure SET epoch = epoch + 1 RETURNING epoch, commits"
   case count = "UPDATE tenure SET commits = $1"
   case make = "INSERT INTO tenure(format, shard, shardCount, epoch, commits) VALUES ($1, $2, $3, 0, 0)"

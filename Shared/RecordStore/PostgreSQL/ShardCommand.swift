@@ -33,12 +33,12 @@ final class ShardCommand {
   /// The first column that had another type than it was read as.
   private var failure: PostgreSQLError?
 
-  /// The most rows in memory, which a cursor hands out; nil for a statement that limits its rows.
-  private let batchCount: Int?
+  /// The rows that a cursor hands out at a time; nil for a statement that limits its rows.
+  private var batches: ScanBatches?
 
   init(
     _ sql: SQL, _ session: Session, _ fetched: FetchedRows? = nil, tellsItsRow: Bool = false, rows: RowCommand? = nil,
-    batchCount: Int? = nil
+    batches: ScanBatches? = nil
   ) {
     rowCommand = rows
     command = sql.command
@@ -46,7 +46,7 @@ final class ShardCommand {
     self.fetched = fetched
     self.tellsItsRow = tellsItsRow
     self.session = session
-    self.batchCount = batchCount
+    self.batches = batches
     values = Array(repeating: .integer(nil), count: Self.parameterCount(command.text))
   }
 
@@ -127,8 +127,10 @@ final class ShardCommand {
     place += 1
     if rows == nil {
       rows = try begin()
-    } else if let rows, rows.count == batchCount, place == rows.count {
-      self.rows = try nextBatch()
+    } else if let batches, batches.mayGoOn, place == rows?.count {
+      // The rows that were read make room first.
+      rows = nil
+      rows = try nextBatch(batches)
       place = 0
     }
     if place < rows?.count ?? 0 { return true }
@@ -140,9 +142,9 @@ final class ShardCommand {
     if let rows = try awaitedRows() { return rows }
     forgetStale()
     fetched?.noteMiss()
-    if batchCount == nil { return try session.rows(command, values) }
+    guard let batches else { return try session.rows(command, values) }
     try session.queue(Command("open \(command.name)", "DECLARE \(cursor) NO SCROLL CURSOR FOR \(command.text)"), values)
-    return try nextBatch()
+    return try nextBatch(batches)
   }
 
   /// The fetched answer. If look-ups are on their way, this one joins them.
@@ -154,18 +156,25 @@ final class ShardCommand {
     return fetchedRows
   }
 
-  private func nextBatch() throws(PostgreSQLError) -> Rows {
-    try session.rows(Command("fetch \(command.name)", "FETCH FORWARD \(batchCount ?? 1) FROM \(cursor)"))
+  private func nextBatch(_ batches: ScanBatches) throws(PostgreSQLError) -> Rows {
+    let count = batches.count
+    let rows = try session.rows(Command("fetch \(count) \(command.name)", "FETCH FORWARD \(count) FROM \(cursor)"))
+    self.batches?.note(rowCount: rows.count, byteCount: rows.byteCount)
+    return rows
   }
+
+  /// The bytes of the rows in memory.
+  var heldByteCount: Int { rows?.byteCount ?? 0 }
 
   private var cursor: String { "\"\(command.name)\"" }
 
   func reset() {
-    if rows != nil, batchCount != nil, session.isInTransaction {
+    if rows != nil, batches != nil, session.isInTransaction {
       // Dropped because the end of the transaction closes the cursor as well, and the next step meets a lost session.
       _ = try? session.queue(Command("close \(command.name)", "CLOSE \(cursor)"))
     }
     rows = nil
+    batches = batches.map { _ in ScanBatches() }
     place = -1
     failure = nil
   }

@@ -19,6 +19,7 @@ final class IdleSessions: Sendable {
     var open: Set<ObjectIdentifier> = []
     var count = 0
     var nextNumber = 0
+    var generation = 0
   }
 
   private let limit: Limit?
@@ -35,6 +36,9 @@ final class IdleSessions: Sendable {
   init(_ limit: Limit?) { self.limit = limit }
 
   var count: Int { state.withLock(\.count) }
+
+  /// Counts the calls of `discard`. A session that began in an earlier generation is not kept.
+  var generation: Int { state.withLock(\.generation) }
 
   /// - Parameter readers: those of a shard that opens.
   func opened(_ readers: ObjectIdentifier) { state.withLock { _ = $0.open.insert(readers) } }
@@ -53,6 +57,7 @@ final class IdleSessions: Sendable {
   func put(_ session: ShardSession, of readers: ObjectIdentifier) -> [ShardSession] {
     let unnumbered = Idle(session: session, number: 0)
     let surplus = state.withLock { state -> [Idle] in
+      guard unnumbered.session.generation == state.generation else { return [unnumbered] }
       state.sessions[readers, default: []].append(Idle(session: unnumbered.session, number: state.nextNumber))
       state.nextNumber += 1
       state.count += 1
@@ -70,6 +75,20 @@ final class IdleSessions: Sendable {
 
   private static func longestUnused(_ sessions: [ObjectIdentifier: [Idle]]) -> ObjectIdentifier? {
     sessions.filter { !$0.value.isEmpty }.min { $0.value[0].number < $1.value[0].number }?.key
+  }
+
+  /// Closes the idle sessions of all shards, and gives up those in use: their server may have lost its role. Sessions
+  /// that begin from now on connect to the present primary.
+  /// - Parameter generation: nothing happens when it is over; nil: whichever it is.
+  func discard(_ generation: Int? = nil) {
+    let idle = state.withLock { state -> [Idle] in
+      guard generation == nil || generation == state.generation else { return [] }
+      state.generation += 1
+      state.count = 0
+      defer { state.sessions = [:] }
+      return state.sessions.values.flatMap(\.self)
+    }
+    for idle in idle { idle.session.connection.close() }
   }
 
   /// - Parameter readers: those of a shard that closes.

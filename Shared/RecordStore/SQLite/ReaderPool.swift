@@ -157,6 +157,17 @@ final class ShardReaders: Sendable {
 
   private func closeIdle() { for session in pool.idle.closed(id) { session.connection.close() } }
 
+  /// Lets the reads of all the store's shards connect anew. Any thread may call it.
+  /// - Parameter generation: that of a lost session; nil: in any case.
+  func discardIdle(_ generation: Int? = nil) { pool.idle.discard(generation) }
+
+  private func newSession() throws -> ShardSession {
+    let generation = pool.idle.generation
+    let session = try makeSession()
+    session.generation = generation
+    return session
+  }
+
   /// The reads of all the store's shards that wait for a thread.
   var waitingCount: Int { pool.waitingCount }
 
@@ -196,7 +207,7 @@ final class ShardReaders: Sendable {
     case .crowded: job.read.fail(StoreError.overloaded(shard: shard))
     case .admitted:
       do {
-        perform(job, try pool.idle.take(of: id) ?? makeSession())
+        perform(job, try pool.idle.take(of: id) ?? newSession())
       } catch {
         finish(nil)
         job.read.fail(error)
@@ -221,6 +232,8 @@ final class ShardReaders: Sendable {
     let isDone = job.read.run(in: SQLiteSnapshot(session)) { watch.isOver || session.connection.isLost }
     // A lost connection says nothing of the next one. Without a server, that one fails.
     let runsAgain = watch.end() || session.connection.isLost
+    // Whatever ended this one has mostly ended the others, or they wait for a server that is no primary any more.
+    if session.connection.isLost { discardIdle(session.generation) }
     state.withLock { state in state.watches[ObjectIdentifier(watch)] = nil }
     end(session)
     if isDone { return }
@@ -267,7 +280,7 @@ final class ShardReaders: Sendable {
       }
       cancellation.stops(watch)
       let result = Result {
-        try session.connection.beginRead()
+        try session.connection.beginRead(idlingFor: PostgreSQLConfiguration.longTime)
         return try body(SQLiteSnapshot(session))
       }
       let isOver = watch.isOver

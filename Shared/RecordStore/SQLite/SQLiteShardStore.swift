@@ -145,7 +145,11 @@ public final class SQLiteShardStore: ShardStore {
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         let isAccepted = pool.submitWhole {
-          let result = Result { try core.readers.readWhole(cancellation) { try body($0, cancellation) } }
+          let result = Result {
+            try core.readers.readWhole(cancellation) { snapshot in
+              try core.read(snapshot.session) { try body(snapshot, cancellation) }
+            }
+          }
           continuation.resume(
             with: result.mapError { error in (error as? any EngineError).map(core.readFailed) ?? error })
         }
@@ -186,7 +190,7 @@ private struct SnapshotRead<Value: Sendable>: QueuedRead {
   let continuation: CheckedContinuation<Value, any Error>
 
   func run(in snapshot: SQLiteSnapshot, isCutShort: () -> Bool) -> Bool {
-    let result = Result { try body(snapshot) }
+    let result = Result { try core.read(snapshot.session) { try body(snapshot) } }
     if isCutShort() { return false }
     core.noteReach()
     continuation.resume(with: result.mapError(told))

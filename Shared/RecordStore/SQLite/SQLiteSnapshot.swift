@@ -15,6 +15,8 @@ final class ShardSession {
   let fetched: FetchedRows?
   /// Of a session for reads whose engine fetches rows.
   var knownKeys: KnownKeys?
+  /// Of a session for reads: that of `IdleSessions` when it began to connect.
+  var generation = 0
   private var prepared: [StoreStatement?] = Array(
     repeating: nil, count: QuerySubject.allCases.count * QuerySubject.statementLimit)
   /// The texts by number. Numbers are small and dense.
@@ -31,6 +33,8 @@ final class ShardSession {
   func reconnect(_ connection: StoreConnection) {
     self.connection = connection
     prepared = Array(repeating: nil, count: prepared.count)
+    // A server that has lost the transaction gives them out again.
+    recordKeys = 0..<0
   }
 
   /// Ends the connection's statements early.

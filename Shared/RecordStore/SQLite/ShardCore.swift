@@ -25,6 +25,8 @@ final class ShardCore: Sendable {
   let options: StoreOptions
   let queue: BlockingQueue<any QueuedBody>
   let readers: ShardReaders
+  /// nil when every visible commit is stored.
+  let confirmed: ConfirmedCommits?
   let statistics = SharedStatistics()
   let committedMirrors = CommittedMirrors()
   /// The number of copies in progress.
@@ -38,7 +40,7 @@ final class ShardCore: Sendable {
 
   init(
     shard: Int, epoch: Int64, isRaised: Bool = true, options: StoreOptions, readers: ShardReaders,
-    databaseByteCount: @escaping @Sendable () -> Int64
+    confirmed: ConfirmedCommits? = nil, databaseByteCount: @escaping @Sendable () -> Int64
   ) throws(StoreError) {
     self.shard = shard
     self.databaseByteCount = databaseByteCount
@@ -46,6 +48,7 @@ final class ShardCore: Sendable {
     self.isRaised = Atomic(isRaised)
     self.options = options
     self.readers = readers
+    self.confirmed = confirmed
     (failures, tellFailure) = AsyncStream.makeStream(of: StoreError.self, bufferingPolicy: .bufferingOldest(1))
     queue = try BlockingQueue(limit: options.queueLimit, partyLimit: options.partyQueueLimit)
   }

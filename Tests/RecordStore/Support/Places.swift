@@ -99,3 +99,32 @@ struct LossyPlace: MigrationPlace {
     }
   }
 }
+
+/// A place that tells of the calls of an opening.
+struct NotedPlace: MigrationPlace {
+  let place: any MigrationPlace
+  let note: @Sendable (_ call: String) -> Void
+  var name: String { place.name }
+  var installation: InstallationID? { place.installation }
+
+  func shards() throws(StoreError) -> [Int] { try place.shards() }
+  func standing(ofShard shard: Int) throws -> ShardStanding? {
+    note("standing")
+    return try place.standing(ofShard: shard)
+  }
+  func store(shardCount: Int, report: @escaping @Sendable (_ problem: String) -> Void) throws(StoreError)
+    -> any RecordStore
+  {
+    try place.store(shardCount: shardCount, report: report)
+  }
+  func read<Value>(shard: Int, _ body: (StoreConnection) throws -> Value) throws -> Value {
+    try place.read(shard: shard, body)
+  }
+  func admit(shard: Int, move: Int64) throws {
+    note("admit")
+    try place.admit(shard: shard, move: move)
+  }
+  func receive(_ moving: MovingShard, fill: (StoreConnection) throws -> Void) throws {
+    try place.receive(moving, fill: fill)
+  }
+}
