@@ -52,7 +52,9 @@ struct Contents: Sendable {
     // The save that names it is set aside, and the others go on.
     guard let path = content.path else {
       throw SyncFailure.server(
-        ServerError(status: 404, serverErrorCode: "", reason: "a content that is to be sent is not here"))
+        ServerError(
+          status: 404, serverErrorCode: "ASSET_FILE_NOT_FOUND", reason: "a content that is to be sent is not here",
+          ckErrorCode: 16))
     }
     let token = UploadRequest.Token(
       recordType: "CD_Content", recordName: content.checksum, fieldName: "CD_content_ckAsset")

@@ -99,10 +99,17 @@ struct Exchange: Sendable {
     do {
       answer = try await plane.save(SaveRequest.body(try batch.bodies()))
     } catch let failure as SyncFailure {
-      guard case .server(let error) = failure, error.isAboutReceipt, !batch.receipts.isEmpty else { throw failure }
-      try await self.contents.forgetReceipts(of: batch)
-      // The save is no worse for it: the contents go again, and then the same batch.
-      throw SyncFailure.transport("the server does not take the receipts of contents any more")
+      guard case .server(let error) = failure else { throw failure }
+      if error.isAboutReceipt, !batch.receipts.isEmpty {
+        try await self.contents.forgetReceipts(of: batch)
+        // The save is no worse for it: the contents go again, and then the same batch.
+        throw SyncFailure.transport("the server does not take the receipts of contents any more")
+      }
+      if error.isTooLargeForProxy, batch.transactions.count > 1 {
+        // Makes it smaller, and takes none of its saves out of the outbox.
+        _ = try await store.refuse(batch, at: nil, error: error)
+      }
+      throw failure
     }
     try await store.acknowledge(batch, historyToken: answer.historyToken)
     let figures = try await store.figures()
@@ -243,6 +250,11 @@ struct Exchange: Sendable {
   }
 
   var contents: Contents { Contents(store: store, plane: plane, surroundings: surroundings) }
+}
+
+extension ServerError {
+  /// A proxy takes smaller requests than the server does.
+  fileprivate var isTooLargeForProxy: Bool { status == 413 && !isOfServer }
 }
 
 extension ZoneID {

@@ -151,7 +151,9 @@ public final class SyncEngine: Sendable {
         let answer = try await loop.plane.explain(object.recordName)
         return (answer.syncState, answer.reasons.map(\.text))
       } catch {
-        if case .server(let refusal) = error, refusal.status == 404 { continue } else { throw StoreError(error) }
+        guard case .server(let refusal) = error, refusal.isOfServer, refusal.status == 404 else {
+          throw StoreError(error)
+        }
       }
     }
     throw .missing(object)
