@@ -199,8 +199,7 @@ package final class NaiveReplica: MirroredStore {
       file.latePage = page
       file.position.importToken = page.importToken
       return AppliedPage(
-        importToken: page.importToken, savedCount: 0, deletedCount: 0, changedShares: [], endedZones: [], didSwap: false
-      )
+        importToken: page.importToken, savedCount: 0, deletedCount: 0, endedZones: [], didSwap: false)
     }
     tell(Commit(transactionNumber: file.lastNumber, isImport: true, hasExports: false, entityNames: []))
     return applied

@@ -181,7 +181,7 @@ struct Exchange: Sendable {
     }
     let decided = try await decided(page)
     let applied = try await store.apply(decided.page, event: event)
-    try await fetchShares(of: applied.changedShares)
+    try await fetchShares()
     try await reread()
     return ExchangeResult(
       answer: .imported(hasMore: page.moreComing || decided.isResumed, isCaughtUp: page.caughtUp),
@@ -215,14 +215,16 @@ struct Exchange: Sendable {
     return (page, isResumed)
   }
 
-  func fetchShares(of zones: [ZoneID]) async throws {
-    if zones.isEmpty { return }
+  /// Fetches the shares that this page or an earlier one told to be others.
+  private func fetchShares() async throws {
+    guard let zones = try await store.position().staleShares else { return }
     let shares = try await plane.shares().shares
     for zone in zones {
       let share = shares.first { $0.zoneID.isSame(as: zone) }
       try await store.cacheShare(
         try share.map { share throws(WireError) in Data(try share.json()) }, permission: permission(share), of: zone)
     }
+    try await store.updatePosition { $0.staleShares = nil }
   }
 
   private func permission(_ share: ShareRecord?) -> ZonePermission {
