@@ -254,15 +254,15 @@ package final class NaiveReplica: MirroredStore {
     try commit { $0.shares[zoneID] = (share, permission) }
   }
   package func cachePermissions(_ answer: PermissionsAnswer) async throws(StoreError) {}
-  package func zone(of object: AnyObjectID) async throws(StoreError) -> ZoneID? {
-    graph.objects[object.recordName]?.zoneID
-  }
   package func contentsToUpload(for batch: ExportBatch, validAt date: Date) async throws(StoreError) -> [Content] { [] }
   package func keepReceipt(_ receipt: AssetReference, for checksum: String, until expiry: Date) async throws(StoreError)
   {}
   package func contentsToDownload(byteLimit: Int64, limit: Int) async throws(StoreError) -> [Content] { [] }
   package func content(_ checksum: String) async throws(StoreError) -> (content: Content, owner: AnyObjectID)? { nil }
-  package func keepAddress(_ downloadURL: String, for checksum: String, until expiry: Date) async throws(StoreError) {}
+  package func holders(of checksum: String, limit: Int) async throws(StoreError) -> [AnyObjectID] { [] }
+  package func keepAddress(
+    _ downloadURL: String, of owner: AnyObjectID, for checksum: String, until expiry: Date
+  ) async throws(StoreError) {}
   package func partialPath(of checksum: String) -> String { "" }
   package func acceptContent(_ checksum: String) async throws(StoreError) -> Bool { false }
 }
