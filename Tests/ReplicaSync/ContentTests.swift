@@ -250,6 +250,42 @@ import Testing
     }
   }
 
+  /// Streams that are silent until they are cancelled.
+  private struct SilentStreams: Transport {
+    let inner = CurlTransport()
+    let streams = AsyncStream<Void>.makeStream()
+
+    func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+      try await inner.send(request)
+    }
+
+    func stream(_ request: TransportRequest, silence: Duration) async throws(TransportError) -> TransportStream {
+      let (chunks, pieces) = AsyncThrowingStream<[UInt8], any Error>.makeStream()
+      pieces.yield([7, 7, 7])
+      pieces.onTermination = { _ in withExtendedLifetime(pieces) {} }
+      streams.continuation.yield()
+      return TransportStream(status: 200, chunks: chunks)
+    }
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `mirroring that stops ends a silent download, and keeps what has arrived`()
+    async throws
+  {
+    let transport = SilentStreams()
+    try await withTwoDevices(transport: transport) { phone, laptop, content, name in
+      try await insert("p1", name, into: try replica(phone), [name.checksum: .data(content)])
+      for device in [phone, laptop] { try await device.sync() }
+      let loop = laptop.loop
+      let reader = Task { try await loop.fetchContent(name.checksum) }
+      for await _ in transport.streams.stream { break }
+      let partial = laptop.replica.store.partialPath(of: name.checksum)
+      try await until { FileManager.default.contents(atPath: partial)?.count == 3 }
+      await laptop.mirroring.stop()
+      await #expect(throws: StoreError.offline) { try await reader.value }
+      #expect(FileManager.default.contents(atPath: partial)?.count == 3)
+    }
+  }
+
   private func insert(
     _ post: String, _ photo: ContentName, into replica: StoredReplica, _ contents: [String: ContentSource]
   ) async throws {
