@@ -20,6 +20,7 @@ import ssl
 import threading
 import time
 import uuid
+import zlib
 from datetime import datetime, timezone
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -27,13 +28,16 @@ from urllib.parse import quote, urlencode, urlsplit
 class AquiferError(Exception):
     """A refusal of the server, or no answer from it.
 
-    status: HTTP's number, 0 without an answer. code: `serverErrorCode`, such as "BAD_REQUEST". retry_after: seconds, or
-    None. cocoa_code: Core Data's number, or None. body: the whole answer as a dictionary.
+    status: HTTP's number, 0 without an answer. code: `serverErrorCode`, such as "BAD_REQUEST"; "NO_ANSWER" also for the
+    page of a proxy. retry_after: seconds, or None. cocoa_code: Core Data's number, or None. body: the whole answer as a
+    dictionary.
     """
+
+    TEMPORARY = (0, 429, 502, 503, 504)
 
     def __init__(self, status, body, retry_after=None):
         self.status, self.body = status, body
-        self.code = body.get("serverErrorCode", "NO_ANSWER" if status == 0 else "UNKNOWN")
+        self.code = body.get("serverErrorCode", "NO_ANSWER")
         self.reason = body.get("reason", "")
         self.retry_after = body.get("retryAfter", retry_after)
         self.cocoa_code = body.get("cocoaErrorCode")
@@ -42,7 +46,7 @@ class AquiferError(Exception):
     @property
     def is_temporary(self):
         """True when the same request may succeed later."""
-        return self.status in (0, 429, 502, 503, 504)
+        return self.code == "NO_ANSWER" or self.status in self.TEMPORARY
 
 
 def new_id():
@@ -98,18 +102,18 @@ class Client:
         text = urlencode({name: value for name, value in query.items() if value is not None}, quote_via=quote)
         data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
         headers = {"Authorization": f"Bearer {self.token}", "X-Request-ID": new_id()}
-        answer = self._insist(method, self.url + path + ("?" + text if text else ""), data, headers)
-        return json.loads(answer) if answer else {}
+        return self._insist(method, self.url + path + ("?" + text if text else ""), data, headers)
 
     def download(self, asset):
         """The content of an asset of an import; its address holds for a while, and `Store.object` gives another one."""
         asset = asset.get("asset", asset)
         try:
-            return self._insist("GET", asset["downloadURL"], None, {})
+            return self._insist("GET", asset["downloadURL"], None, {}, is_json=False)
         except AquiferError as error:
             if error.status != 302:
                 raise
-            return self._insist("GET", error.body["redirectURL"], None, {})  # The content is in a bucket.
+            # The content is in a bucket.
+            return self._insist("GET", error.body["redirectURL"], None, {}, is_json=False)
 
     def pings(self, *stores):
         """Tells of changed zones without end: {"zoneName", "ownerRecordName", "scope"}; no store hears of itself.
@@ -124,18 +128,29 @@ class Client:
 
     # Tries
 
-    def _insist(self, method, url, data, headers):
-        """Sends until there is an answer, a lasting refusal, or no patience left."""
+    def _insist(self, method, url, data, headers, is_json=True):
+        """Sends until there is an answer, a lasting refusal, or no patience left.
+
+        is_json: the answer is the server's own, in JSON; False: it is bytes, and refusals have no form."""
         end, attempt = time.monotonic() + self.patience, 0
         while True:
             try:
-                return self._send(method, url, data, headers)
+                content = self._send(method, url, data, headers)
+                return self._json(content) if is_json else content
             except AquiferError as error:
                 pause = self._pause(attempt, error)
-                if not error.is_temporary or time.monotonic() + pause > end:
+                is_temporary = error.is_temporary if is_json else error.status in error.TEMPORARY
+                if not is_temporary or time.monotonic() + pause > end:
                     raise
             time.sleep(pause)
             attempt += 1
+
+    @staticmethod
+    def _json(content):
+        try:
+            return json.loads(content) if content else {}
+        except ValueError as error:
+            raise AquiferError(0, {"reason": f"the answer is not the server's: {error}"}) from error
 
     def _pause(self, attempt, error=None):
         """Seconds: those that the server names, or doubling ones with jitter, so that clients come back one by one."""
@@ -162,7 +177,7 @@ class Client:
             content = response.read()
             if response.getheader("Content-Encoding") == "gzip":
                 content = gzip.decompress(content)
-        except (OSError, EOFError, http.client.HTTPException) as error:
+        except (OSError, EOFError, zlib.error, http.client.HTTPException) as error:
             connection.close()
             raise AquiferError(0, {"reason": f"{method} {place.path}: {error!r}"}) from error
         if not response.will_close:
@@ -220,7 +235,7 @@ class Client:
         try:
             connection.request("GET", f"{place.path}?{place.query}", headers=headers)
             response = connection.getresponse()
-            if response.status != 200:
+            if response.status != 200 or "event-stream" not in response.getheader("Content-Type", ""):
                 raise self._refusal(response, response.read())
             yield None, None
             identifier, data = None, []
@@ -296,8 +311,7 @@ class Store:
         token = {"recordType": f"CD_{entity}", "recordName": object_id, "fieldName": f"CD_{attribute}_ckAsset"}
         zone = {"zoneName": "com.apple.coredata.cloudkit.zone"}
         tokens = self.client.call("POST", f"{self._records}/assets/upload", {"zoneID": zone, "tokens": [token]})
-        answer = self.client._insist("POST", tokens["tokens"][0]["url"], content, {})
-        return {"asset": json.loads(answer)["singleFile"]}
+        return {"asset": self.client._insist("POST", tokens["tokens"][0]["url"], content, {})["singleFile"]}
 
     def share(self, object_ids, *, to=None, title=None, **options):
         """Shares object graphs: {"share", "zoneID", "moved"}. to: an existing share's zone. options: the other keys."""

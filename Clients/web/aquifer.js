@@ -9,18 +9,22 @@
 const longestPause = 300_000;
 const answerLimit = 75_000;
 const temporary = [0, 429, 502, 503, 504];
+const noAnswer = "NO_ANSWER";
 
-/** A refusal of the server, or no answer from it (status 0). retryAfter is in seconds; status 421 has redirectURL. */
+/**
+ * A refusal of the server, or no answer from it: code NO_ANSWER, with status 0 or that of a proxy's page. retryAfter is
+ * in seconds; status 421 has redirectURL.
+ */
 export class AquiferError extends Error {
   /** @param {number} status @param {JSONObject} body the whole answer */
   constructor(status, body) {
-    super(`${body.serverErrorCode ?? "NO_ANSWER"} (${status}): ${body.reason ?? ""}`);
+    super(`${body.serverErrorCode ?? noAnswer} (${status}): ${body.reason ?? ""}`);
     this.status = status;
     this.body = body;
-    this.code = body.serverErrorCode ?? "NO_ANSWER";
+    this.code = body.serverErrorCode ?? noAnswer;
     this.retryAfter = body.retryAfter;
     this.redirectURL = body.redirectURL;
-    this.isTemporary = temporary.includes(status);
+    this.isTemporary = this.code === noAnswer || temporary.includes(status);
   }
 }
 
@@ -79,7 +83,9 @@ export class Client {
       window.addEventListener("message", receive, { signal: done.signal });
     });
     done.abort();
-    if (!message.ckWebAuthToken) throw new AquiferError(421, { reason: message.errorMessage });
+    if (!message.ckWebAuthToken) {
+      throw new AquiferError(421, { serverErrorCode: "AUTHENTICATION_FAILED", reason: message.errorMessage });
+    }
     this.onToken((this.webAuthToken = message.ckWebAuthToken));
   }
 
@@ -89,12 +95,16 @@ export class Client {
    */
   async call(method, path, body, query = {}) {
     const init = { method, headers: { "X-Request-ID": newID() }, body: body && JSON.stringify(body) };
-    return (await this.insist(() => this.address(this.url + path, query), init)).json();
+    return this.insist(() => this.address(this.url + path, query), init);
   }
 
   /** @param {JSONObject} value an asset as an import shows it; its address holds for a while */
   async download(value) {
-    return (await this.insist(() => value.asset.downloadURL, {})).arrayBuffer();
+    const address = () => value.asset.downloadURL;
+    // It may lead to a bucket, whose refusals have no form.
+    return this.insist(address, { redirect: "follow" }, (answer) => answer.arrayBuffer(), (error) => {
+      return temporary.includes(error.status);
+    });
   }
 
   /**
@@ -118,30 +128,56 @@ export class Client {
     return `${url}?${parts.filter(Boolean).join("&")}`;
   }
 
-  /** @param {() => string} address asked each time, because tokens change @param {RequestInit} init */
-  async insist(address, init) {
+  /**
+   * Sends until there is a whole answer, a lasting refusal, or no patience left.
+   * @param {() => string} address asked each time, because tokens change @param {RequestInit} init
+   * @param {(answer: Response) => Promise<any>} read @param {(error: AquiferError) => boolean} isTemporary
+   */
+  async insist(address, init, read = (answer) => answer.json(), isTemporary = (error) => error.isTemporary) {
     const end = Date.now() + this.patience * 1000;
     for (let attempt = 0; ; attempt++) {
       try {
-        return await this.send(address(), init);
+        return await this.send(address(), init, read);
       } catch (error) {
         const pause = this.pause(attempt, error);
-        if (!(error instanceof AquiferError) || !error.isTemporary || Date.now() + pause > end) throw error;
+        if (!(error instanceof AquiferError) || !isTemporary(error) || Date.now() + pause > end) throw error;
         await new Promise((resolve) => setTimeout(resolve, pause));
       }
     }
   }
 
-  /** @param {string} url @param {RequestInit} init */
-  async send(url, init) {
+  /** @param {string} url @param {RequestInit} init @param {(answer: Response) => Promise<any>} read */
+  async send(url, init, read) {
     const limit = new AbortController();
-    const timer = setTimeout(() => limit.abort(), answerLimit);
-    const sent = fetch(url, { ...init, signal: limit.signal }).finally(() => clearTimeout(timer));
-    const answer = await sent.catch((error) => Promise.reject(new AquiferError(0, { reason: String(error) })));
-    const next = answer.headers.get("X-Apple-CloudKit-Web-Auth-Token");
-    if (next) this.onToken((this.webAuthToken = next));
-    if (!answer.ok) throw new AquiferError(answer.status, await answer.json().catch(() => ({})));
-    return answer;
+    /** @type {ReturnType<typeof setTimeout>|undefined} */ let timer;
+    const arrives = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => limit.abort(), answerLimit);
+    };
+    /** @param {unknown} error */
+    const lost = (error) => Promise.reject(new AquiferError(0, { reason: String(error) }));
+    try {
+      arrives();
+      const answer = await fetch(url, { redirect: "error", ...init, signal: limit.signal }).catch(lost);
+      const next = answer.headers.get("X-Apple-CloudKit-Web-Auth-Token");
+      if (next) this.onToken((this.webAuthToken = next));
+      const whole = await this.whole(answer, arrives).catch(lost);
+      if (!answer.ok) throw new AquiferError(answer.status, (await whole.json().catch(() => null)) ?? {});
+      return await read(whole).catch(lost);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** @param {Response} answer @param {() => void} arrives called for each piece */
+  async whole(answer, arrives) {
+    /** @type {Uint8Array[]} */ const pieces = [];
+    const reader = answer.body?.getReader();
+    for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) {
+      arrives();
+      pieces.push(part.value);
+    }
+    return new Response(new Blob(pieces));
   }
 
   /** @param {number} attempt @param {unknown} [error] */
@@ -236,7 +272,7 @@ export class Store {
     const body = { zoneID: { zoneName: "com.apple.coredata.cloudkit.zone" }, tokens: [token] };
     const { tokens } = await this.client.call("POST", `${this.records}/assets/upload`, body);
     const answer = await this.client.insist(() => tokens[0].url, { method: "POST", body: content });
-    return { asset: (await answer.json()).singleFile };
+    return { asset: answer.singleFile };
   }
 
   /** @param {string[]} objectIDs of the graphs @param {JSONObject} [options] title, publicPermission and so on */

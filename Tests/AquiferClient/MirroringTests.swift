@@ -149,6 +149,23 @@ import Testing
     }
   }
 
+  @Test func `mirroring that is stopped right after its start stays stopped, and starts again`() async throws {
+    try await Server.runPhotos { server in
+      let ada = try await server.user("ada")
+      let phone = try await server.app("phone", account: server.account(KeptTokens(ada.token)))
+      let store = try #require(phone.store(.private))
+      for _ in 0..<20 {
+        phone.sync.start()
+        await phone.sync.stop()
+        for _ in 0..<100 { await Task.yield() }
+        #expect(await phone.sync.status(of: store).first { _ in true }?.idle == .paused)
+      }
+      phone.sync.start()
+      try await phone.sync.syncNow()
+      await phone.close()
+    }
+  }
+
   @Test func `a reset imports everything anew, and keeps what is not sent`() async throws {
     try await Server.runPhotos { server in
       let ada = try await server.user("ada")

@@ -1,5 +1,6 @@
 """Clients/python/aquifer.py: retries and errors against a scripted server, then all it can against an installation."""
 
+import gzip
 import http.server
 import itertools
 import json
@@ -77,6 +78,22 @@ with STEPS.step("a save is sent again under one identifier until it is answered"
     equal((saved["transactionID"], saved["changes"][0]["attributes"]), ("once", {"name": "tide"}))
     expect(7.0 in pauses and 9.0 in pauses, f"the server's own times are kept: {pauses}")
 
+with STEPS.step("an answer that the server did not write is an outage, whatever its status, and so is a broken one"):
+    page, zipped = b"<html>Sign in to this network</html>", {"Content-Encoding": "gzip"}
+    pages = [(status, {"Location": "http://portal/"}, page) for status in (200, 302, 401, 403, 404, 407, 413, 421)]
+    broken = [(200, zipped, b"no gzip"), (200, zipped, gzip.compress(b"{}")[:-9] + b"\x00" * 9)]
+    broken += [(200, zipped, gzip.compress(b"{}")[:10] + b"\xff" * 9), (200, {}, b'{"transac')]
+    broken += [(200, {}, b"\xff"), (403, {}, b'{"message":"Forbidden"}'), (403, {}, b"[]")]
+    play(*pages, *broken, done)
+    equal(scripted.store("S").save([], transaction_id="once")["transactions"][0]["transactionNumber"], 1)
+    equal((len(Script.requests), len(pages + broken)), (16, 15))
+    play((401, {}, page))
+    with raises(AquiferError, "NO_ANSWER (401)"):
+        Client(address, "c", "t", patience=0).store("S").status()
+    play((200, {"Content-Type": "text/html"}, page), (404, {}, page), refusal(404, "NOT_FOUND"))
+    with raises(AquiferError, "NOT_FOUND"):
+        list(scripted.store("S").events())
+
 with STEPS.step("pauses double, have a jitter and an end"):
     drawn = [[real_pause(attempt) for _ in range(50)] for attempt in (0, 3, 100)]
     expect(all(max(those) <= limit for those, limit in zip(drawn, (1, 8, 300))) and len(set(drawn[1])) > 10, f"{drawn}")
@@ -105,6 +122,9 @@ with STEPS.step("a content that is in a bucket is fetched from there, without th
     equal(scripted.download({"downloadURL": address + "/asset"}), b"dunes")
     equal([path for _, path, _, _ in Script.requests], ["/asset", "/bucket/content?signature"])
     expect(all("Authorization" not in headers for _, _, headers, _ in Script.requests), f"{Script.requests}")
+    play((302, {"Location": address + "/bucket/content?signature"}, b""), (403, {}, b"<Error>expired</Error>"))
+    with raises(AquiferError, "403"):
+        scripted.download({"downloadURL": address + "/asset"})
 
 with STEPS.step("an idle connection that the server has closed costs no pause"):
     play(done, None, done)

@@ -116,6 +116,28 @@ with browser() as page:
             return [sent.length, new Set(sent).size, answer.transactions[0].transactionNumber];""")
         equal(saved, [3, 1, 1])
 
+    with STEPS.step("an answer that is not the server's is an outage, and so is one that is cut or falls silent"):
+        sent = page.run("""
+            const [real, wait] = [window.fetch, window.setTimeout];
+            app.pause = () => 0;
+            window.setTimeout = (act, pause) => wait(act, Math.min(pause, 50));
+            const part = new TextEncoder().encode('{"stor');
+            const body = (start) => new Response(new ReadableStream({start}));
+            const answers = [200, 401, 403, 404, 407, 413].map(status => () => new Response("<html>", {status}));
+            answers.push(() => new Response("null", {status: 403}));
+            answers.push(() => body(pieces => { pieces.enqueue(part); pieces.error(new TypeError("cut")) }));
+            answers.push(signal => body(pieces => {
+                pieces.enqueue(part);
+                signal.addEventListener("abort", () => pieces.error(new Error("silent")));
+            }));
+            let sent = 0;
+            window.fetch = async (url, init) => (sent++, answers.length ? answers.shift()(init.signal) : real(url, init));
+            const status = await phone.call("GET", "/status");
+            [window.fetch, window.setTimeout] = [real, wait];
+            delete app.pause;
+            return [sent, typeof status];""")
+        equal(sent, [10, "object"])
+
     with STEPS.step("another device imports pages to the end, and goes on from its token"):
         counts = page.run("""
             const more = () => phone.save([aquifer.insert("Tag", aquifer.newID(), {name: "more"})], {wait: true});

@@ -13,7 +13,7 @@ let syncMachineTable: [String: String] = [
     offline:  → offline
     isSetUp: -setUp openPings +import import
     exported, exported, more, set aside, imported, imported, more, reset, restored, nothing: -setUp +setUp setUp
-    lost: !setUp wait → offline
+    lost, proxy: !setUp wait → offline
     full: !setUp wait → diskFull
     damaged, 400, 404, 410, 410 restored: !setUp wait → failed
     cancelled: !setUp +setUp setUp
@@ -29,7 +29,7 @@ let syncMachineTable: [String: String] = [
     offline:  → offline
     isSetUp, exported, exported, more, set aside, imported, reset, restored, nothing: -import wait → nothingPending
     imported, more: import
-    lost: !import wait → offline
+    lost, proxy: !import wait → offline
     full: !import wait → diskFull
     damaged, 400: !import wait → failed
     cancelled: !import +import import
@@ -56,7 +56,7 @@ let syncMachineTable: [String: String] = [
     offline:  → offline
     isSetUp, exported, exported, more, set aside, imported, imported, more, reset, restored, nothing: -export +import \
   import
-    lost: !export wait → offline
+    lost, proxy: !export wait → offline
     full: !export wait → diskFull
     damaged, 410: !export wait → failed
     cancelled: !export +export export
@@ -76,7 +76,7 @@ let syncMachineTable: [String: String] = [
     offline: endWait → offline
     isSetUp, exported, exported, more, set aside, imported, reset, restored, nothing, cancelled: wait at server
     imported, more: +import import → working
-    lost: wait → offline
+    lost, proxy: wait → offline
     full: wait → diskFull
     damaged, 400: wait → failed
     404: +setUp setUp → working
@@ -93,7 +93,7 @@ let syncMachineTable: [String: String] = [
     stopped, paused:  → paused
     offline:  → offline
     isSetUp, exported, exported, more, set aside, imported, imported, more, reset, restored, nothing: +import import
-    lost: wait → offline
+    lost, proxy: wait → offline
     full: wait → diskFull
     damaged, 400, 410, 410 restored: wait → failed
     cancelled: +export export
@@ -109,7 +109,7 @@ let syncMachineTable: [String: String] = [
     stopped, paused:  → paused
     offline:  → offline
     isSetUp, exported, exported, more, set aside, imported, imported, more, reset, restored, nothing: +import import
-    lost: wait → offline
+    lost, proxy: wait → offline
     full: wait → diskFull
     damaged, 400, 410, 410 restored: wait → failed
     cancelled: reset
@@ -126,7 +126,7 @@ let syncMachineTable: [String: String] = [
     offline:  → offline
     isSetUp, exported, set aside, imported, imported, more, reset, restored, nothing: -export reset
     exported, more: -export +export export
-    lost: !export wait → offline
+    lost, proxy: !export wait → offline
     full: !export wait → diskFull
     damaged, 410, 410 restored: !export wait → failed
     cancelled: !export +export export

@@ -41,6 +41,20 @@ import Testing
     #expect(machine.handle(.timer(1)).contains(.importPage(waits: false)) || machine.handle(.timer(1)).isEmpty)
   }
 
+  @Test(arguments: [302, 400, 401, 403, 404, 407, 409, 410, 413, 421, 431])
+  func `an answer that the server did not write is an outage, whatever its status`(_ status: Int) {
+    for (name, path) in namedStates {
+      var (machine, twin) = (SyncMachine(seed: 1), SyncMachine(seed: 1))
+      for input in path { (_, _) = (machine.handle(input), twin.handle(input)) }
+      let outputs = machine.handle(.refusal(status, "")).map(\.word)
+      #expect(outputs == twin.handle(.answered(.failed(.transport("lost")))).map(\.word), "\(name)")
+      #expect(machine.idle == twin.idle, "\(name)")
+    }
+    var machine = SyncMachine(seed: 1)
+    _ = machine.handle(.started(.pending))
+    #expect(machine.handle(.refusal(status, "", retryAfter: 7)).contains(.wait(.seconds(7), 1)))
+  }
+
   @Test func `a save that comes before an export's answer is sent, whether the answer counts it or not`() {
     var machine = SyncMachine(seed: 3)
     _ = machine.handle(.started(.known))

@@ -22,7 +22,7 @@ let namedInputs: [(name: String, input: SyncInput)] = [
   ("503", .refusal(503, "TRY_AGAIN_LATER")),
   ("gap", .refusal(409, "CONFLICT", gap: [.init(recordType: "CD_A", field: nil)])),
   ("lease", .refusal(409, "CONFLICT", cocoa: 134_410, retryAfter: 9)),
-  ("account", .refusal(409, "CONFLICT", cocoa: 134_405)),
+  ("account", .refusal(409, "CONFLICT", cocoa: 134_405)), ("proxy", .refusal(403, "")),
 ]
 
 /// The states of the table: the inputs that lead there.

@@ -124,11 +124,165 @@ import Testing
       #expect(try await laptop.replica.rejected().isEmpty)
       #expect(try await phone.shown().count == 2)
       // The address of the import has ended meanwhile: another one is asked for.
-      try await laptop.replica.keepAddress("\(server.gateway)/gone", for: name.checksum, until: .distantPast)
+      try await misplace(name, at: devices[1], until: .distantPast)
       try await devices[1].loop.fetchContent(name.checksum)
       let path = try #require(try await laptop.replica.content(name.checksum)?.content.path)
       #expect(try Data(contentsOf: URL(filePath: path)) == content)
       for device in devices { await device.mirroring.stop() }
+    }
+  }
+
+  /// Two devices, and a content that neither of them keeps.
+  private func withTwoDevices(
+    transport: any Transport = CurlTransport(),
+    _ body: (_ phone: Device, _ laptop: Device, _ content: Data, _ name: ContentName) async throws -> Void
+  ) async throws {
+    try await Server.run(["--asset-threshold", "1000"]) { server in
+      let user = try await server.user("grace")
+      let phone = try await Device(user, replica: try await stored(server))
+      let laptop = try await Device(user, replica: try await stored(server), transport: transport)
+      for device in [phone, laptop] { try await device.sync() }
+      let content = Data(repeating: 7, count: 1_000_000)
+      try await body(phone, laptop, content, try measured(content, server))
+      for device in [phone, laptop] { await device.mirroring.stop() }
+    }
+  }
+
+  private func measured(_ content: Data, _ server: Server) throws -> ContentName {
+    let file = server.folder.appending(path: UUID().uuidString)
+    try content.write(to: file)
+    return try ContentFile.measure(file.path)
+  }
+
+  private func replica(_ device: Device) throws -> StoredReplica { try #require(device.replica as? StoredReplica) }
+
+  private func expect(_ content: Data, _ name: ContentName, at device: Device) async throws {
+    try await device.loop.fetchContent(name.checksum)
+    let path = try #require(try await device.replica.store.content(name.checksum)?.content.path)
+    #expect(try Data(contentsOf: URL(filePath: path)) == content)
+  }
+
+  /// Gives a content an address that leads nowhere.
+  private func misplace(_ name: ContentName, at device: Device, until expiry: Date) async throws {
+    let owner = try #require(try await device.replica.store.content(name.checksum)?.owner)
+    let gone = "\(device.user.server.gateway)/gone"
+    try await device.replica.store.keepAddress(gone, of: owner, for: name.checksum, until: expiry)
+  }
+
+  @Test func `a content is fetched from another object that has it when the one that was told last is deleted`()
+    async throws
+  {
+    try await withTwoDevices { phone, laptop, content, name in
+      for post in ["p1", "p2"] {
+        try await insert(post, name, into: try replica(phone), [name.checksum: .data(content)])
+        for device in [phone, laptop] { try await device.sync() }
+      }
+      try await phone.replica.save { $0.delete("p2") }
+      for device in [phone, laptop] { try await device.sync() }
+      try await misplace(name, at: laptop, until: .distantPast)
+      try await expect(content, name, at: laptop)
+      // From then on that object is known to have it.
+      #expect(try await laptop.replica.store.content(name.checksum)?.owner.recordName == "p1")
+    }
+  }
+
+  @Test func `a content is fetched from the copy that this device made when the original is deleted`() async throws {
+    try await withTwoDevices { phone, laptop, content, name in
+      try await insert("p1", name, into: try replica(phone), [name.checksum: .data(content)])
+      for device in [phone, laptop] { try await device.sync() }
+      try await insert("p2", name, into: try replica(laptop), [:])
+      for device in [laptop, phone] { try await device.sync() }
+      try await phone.replica.save { $0.delete("p1") }
+      for device in [phone, laptop] { try await device.sync() }
+      try await misplace(name, at: laptop, until: .distantPast)
+      // A copy of the copy needs a receipt, and nobody here has the bytes.
+      let store = try replica(laptop).replica
+      let reference = AssetReference(fileChecksum: name.fileChecksum, size: name.byteCount, receipt: "old")
+      try await store.keepReceipt(reference, for: name.checksum, until: .distantPast)
+      try await insert("p3", name, into: try replica(laptop), [:])
+      for device in [laptop, phone] { try await device.sync() }
+      #expect(try await store.rejected().isEmpty)
+      #expect(try await phone.shown().count == 2)
+      try await expect(content, name, at: laptop)
+    }
+  }
+
+  @Test func `two contents of one length in one object are told apart`() async throws {
+    try await withTwoDevices { phone, laptop, content, photo in
+      var other = content
+      other[0] = 8
+      let sketch = try measured(other, phone.user.server)
+      _ = try await replica(phone).replica.save(SaveOptions()) { [content, other] save in
+        let names = ["photo": photo.text, "sketch": sketch.text]
+        let values = try save.schema.entity("Post").columns.map { names[$0.name].map(Literal.text) ?? .null }
+        try save.insert(
+          AnyObjectID(entityName: "Post", recordName: "p1"), values,
+          contents: [photo.checksum: .data(content), sketch.checksum: .data(other)])
+      }
+      for device in [phone, laptop] { try await device.sync() }
+      for (bytes, name) in [(content, photo), (other, sketch)] {
+        try await misplace(name, at: laptop, until: .distantPast)
+        try await expect(bytes, name, at: laptop)
+      }
+    }
+  }
+
+  @Test func `an address that the server refuses before its time is replaced`() async throws {
+    try await withTwoDevices { phone, laptop, content, name in
+      try await insert("p1", name, into: try replica(phone), [name.checksum: .data(content)])
+      for device in [phone, laptop] { try await device.sync() }
+      try await misplace(name, at: laptop, until: .distantFuture)
+      try await expect(content, name, at: laptop)
+    }
+  }
+
+  @Test func `a save whose content nobody has is set aside, and others go on`() async throws {
+    try await withTwoDevices { phone, laptop, content, name in
+      await phone.mirroring.stop()
+      let stored = try replica(phone)
+      try await insert("p1", name, into: stored, [name.checksum: .data(content)])
+      try await phone.replica.save { $0.insert("Tag", "t1", ["name": .string("sea")]) }
+      let path = try #require(try await stored.replica.content(name.checksum)?.content.path)
+      try FileManager.default.removeItem(atPath: path)
+      for device in [phone, laptop] { try await device.sync() }
+      #expect(try await stored.replica.rejected().map { $0.objects.map(\.recordName) } == [["p1"]])
+      #expect(try await laptop.shown() == ["Tag t1: name=string(\"sea\")"])
+    }
+  }
+
+  /// Streams that are silent until they are cancelled.
+  private struct SilentStreams: Transport {
+    let inner = CurlTransport()
+    let streams = AsyncStream<Void>.makeStream()
+
+    func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+      try await inner.send(request)
+    }
+
+    func stream(_ request: TransportRequest, silence: Duration) async throws(TransportError) -> TransportStream {
+      let (chunks, pieces) = AsyncThrowingStream<[UInt8], any Error>.makeStream()
+      pieces.yield([7, 7, 7])
+      pieces.onTermination = { _ in withExtendedLifetime(pieces) {} }
+      streams.continuation.yield()
+      return TransportStream(status: 200, chunks: chunks)
+    }
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `mirroring that stops ends a silent download, and keeps what has arrived`()
+    async throws
+  {
+    let transport = SilentStreams()
+    try await withTwoDevices(transport: transport) { phone, laptop, content, name in
+      try await insert("p1", name, into: try replica(phone), [name.checksum: .data(content)])
+      for device in [phone, laptop] { try await device.sync() }
+      let loop = laptop.loop
+      let reader = Task { try await loop.fetchContent(name.checksum) }
+      for await _ in transport.streams.stream { break }
+      let partial = laptop.replica.store.partialPath(of: name.checksum)
+      try await until { FileManager.default.contents(atPath: partial)?.count == 3 }
+      await laptop.mirroring.stop()
+      await #expect(throws: StoreError.offline) { try await reader.value }
+      #expect(FileManager.default.contents(atPath: partial)?.count == 3)
     }
   }
 

@@ -5,13 +5,16 @@ import MirrorWire
 import ReplicaStore
 import ReplicaSync
 import ReplicaWorld
+import Synchronization
 import Testing
 
 @Suite(.serialized, .enabled(if: Server.binaries != nil)) struct SharingTests {
-  private func device(_ user: User, _ scope: String = "private") async throws -> Device {
+  private func device(
+    _ user: User, _ scope: String = "private", transport: any Transport = CurlTransport()
+  ) async throws -> Device {
     let path = "\(user.server.folder.path)/\(UUID().uuidString)"
     let replica = try await StoredReplica(path, modelHash: user.server.modelHash, isShared: scope == "shared")
-    return try await Device(user, scope: scope, replica: replica, lease: 3600)
+    return try await Device(user, scope: scope, replica: replica, transport: transport, lease: 3600)
   }
 
   /// Half a minute of the test's hurried clock.
@@ -149,6 +152,54 @@ import Testing
         #expect(try await replicas[1].shown() == ["Post p1: title=string(\"Dunes \(number)\")"])
       }
       await mirroring.stop()
+      for device in [phone, tablet] { await device.mirroring.stop() }
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `a change of a share is known although the answer about it is lost, or the process ends then`(_ ends: Bool)
+    async throws
+  {
+    try await Server.run { server in
+      let (grace, ida) = (try await server.user("grace"), try await server.user("ida"))
+      let lostCount = Mutex(0)
+      let transport = FaultyTransport(inner: CurlTransport()) { request in
+        guard request.method == "GET", request.url.contains("/shares") else { return .none }
+        return lostCount.withLock { count in
+          if count == 0 { return .none }
+          count -= 1
+          return .losesAnswer
+        }
+      }
+      let (phone, tablet) = (try await device(grace), try await device(ida, "shared", transport: transport))
+      for device in [phone, tablet] { try await device.sync() }
+      try await phone.replica.save { $0.insert("Post", "p1", ["title": .string("Dunes")]) }
+      let (share, _) = try await sharing(phone).share(["p1"], to: nil, title: nil, publicPermission: .none)
+      var shared = share
+      let address = LookupInfo.emailAddress("ida@example.org")
+      var person = try #require(try await sharing(phone).participants(matching: [address]).first)
+      person.permission = .readOnly
+      shared.addParticipant(person)
+      shared = try await sharing(phone).persist(shared)
+      _ = try await sharing(tablet).accept([shared.url])
+      #expect(try await tablet.replica.store.zones().map(\.permission) == [.readOnly])
+
+      person = try #require(shared.participants.first { $0.userRecordName == ida.recordName })
+      person.permission = .readWrite
+      shared.addParticipant(person)
+      lostCount.withLock { $0 = ends ? .max : 1 }
+      _ = try await sharing(phone).persist(shared)
+      if ends {
+        await #expect(throws: StoreError.offline) { try await tablet.loop.syncNow(timeout: .seconds(200)) }
+        try await tablet.restart()
+        lostCount.withLock { $0 = 0 }
+      }
+      try await tablet.sync()
+      #expect(try await tablet.replica.store.zones().map(\.permission) == [.readWrite])
+      #expect(lostCount.withLock { $0 } == 0)
+      try await tablet.replica.save { $0.set("title", of: "p1", .string("by Ida")) }
+      for device in [tablet, phone] { try await device.sync() }
+      #expect(try await phone.shown() == ["Post p1: title=string(\"by Ida\")"])
       for device in [phone, tablet] { await device.mirroring.stop() }
     }
   }

@@ -87,7 +87,7 @@ private let transports: [(name: String, transport: any Transport)] = [
     #expect(String(decoding: received, as: UTF8.self) == "data: x\n")
   }
 
-  @Test(arguments: transports.indices) func `a stream follows no redirect, and a download does`(_ index: Int)
+  @Test(arguments: transports.indices) func `calls and streams follow no redirect, and a download does`(_ index: Int)
     async throws
   {
     let bucket = try FixedServer(answer("", Array("dunes".utf8)))
@@ -95,6 +95,11 @@ private let transports: [(name: String, transport: any Transport)] = [
     let redirect = "HTTP/1.1 302 Found\r\nLocation: \(place)\r\nContent-Length: 0\r\n\r\n"
     let gateway = try FixedServer(Array(redirect.utf8))
     let transport = transports[index].transport
+    for method in ["GET", "POST"] {
+      let answer = try await transport.send(
+        TransportRequest(method, gateway.url, body: method == "POST" ? Array("{}".utf8) : nil))
+      #expect(answer.status == 302 && answer["Location"] == place && answer.body.isEmpty)
+    }
     let stream = try await transport.stream(TransportRequest("GET", gateway.url), silence: .seconds(5))
     #expect(stream.status == 302 && stream.location == place)
     let account = Account(server: gateway.url, apiToken: "", tokens: FixedToken(token: ""))

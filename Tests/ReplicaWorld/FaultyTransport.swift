@@ -4,7 +4,11 @@ package import ReplicaSync
 import Synchronization
 
 package struct FaultyTransport: Transport {
-  package enum Fault: Sendable { case none, losesRequest, losesAnswer }
+  package enum Fault: Hashable, Sendable {
+    case none, losesRequest, losesAnswer
+    /// A proxy answers with a page of its own, and the server is not asked.
+    case page(status: Int)
+  }
 
   package let inner: any Transport
   /// What happens to the next request.
@@ -26,6 +30,10 @@ package struct FaultyTransport: Transport {
     let fault = next(request)
     if let trace { trace.trace.asks(trace.device, request, fault) }
     if fault == .losesRequest { throw TransportError(.unreachable, "a test lost the request") }
+    if case .page(let status) = fault {
+      return TransportResponse(
+        status: status, headers: [("Content-Type", "text/html")], body: Array("<html>\(status)</html>".utf8))
+    }
     let answer = try await inner.send(request)
     if let trace { trace.trace.answers(trace.device, request, answer) }
     if fault == .losesAnswer { throw TransportError(.lost, "a test lost the answer") }

@@ -2,7 +2,7 @@
 
 import ReplicaStore
 
-/// Every kind of relationship, and a large value.
+/// Every kind of relationship, and large values.
 let journalXML = """
   <?xml version="1.0" encoding="UTF-8" standalone="yes"?>
   <model type="com.apple.IDECoreDataModeler.DataModel" documentVersion="1.0" usedWithCloudKit="YES">
@@ -10,6 +10,7 @@ let journalXML = """
       <attribute name="title" optional="YES" attributeType="String"/>
       <attribute name="score" optional="YES" attributeType="Integer 64" usesScalarValueType="NO"/>
       <attribute name="photo" optional="YES" attributeType="Binary" allowsExternalBinaryDataStorage="YES"/>
+      <attribute name="sketch" optional="YES" attributeType="Binary" allowsExternalBinaryDataStorage="YES"/>
       <relationship name="cover" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Cover" \
   inverseName="post" inverseEntity="Cover"/>
       <relationship name="remarks" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Remark" \
@@ -41,7 +42,7 @@ let journalEntities = [
     "Post",
     attributes: [
       AttributeDescription("title", .string), AttributeDescription("score", .integer64),
-      AttributeDescription("photo", .binary, .external),
+      AttributeDescription("photo", .binary, .external), AttributeDescription("sketch", .binary, .external),
     ],
     relationships: [
       RelationshipDescription("cover", to: "Cover", inverse: "post", isToMany: false),

@@ -24,7 +24,6 @@ extension NaiveFile {
 
   mutating func apply(_ page: ImportPage, broken: Rule?) -> AppliedPage {
     var (saved, removed) = (0, 0)
-    var shares: [ZoneID] = []
     var ended: [EndedZone] = []
     var endedNames: Set<String> = []
     var shownGraph = graph
@@ -51,7 +50,7 @@ extension NaiveFile {
         if zone.action == .reupload, broken != .sendsZonesAgain {
           endedNames.formUnion((isShadow ? shownGraph : graph).objects.keys)
         }
-      case .share(let zone): shares.append(zone)
+      case .share(let zone): position.noteShares(of: [zone])
       }
     }
     // As they are after the page, which may part objects whose zone has ended.
@@ -67,8 +66,8 @@ extension NaiveFile {
     position.importToken = page.importToken
     position.isInitialImportDone = position.isInitialImportDone || page.caughtUp
     return AppliedPage(
-      importToken: page.importToken, savedCount: saved, deletedCount: removed, changedShares: shares, endedZones: ended,
-      didSwap: didSwap, sendsAgain: ended.contains { $0.action == .reupload })
+      importToken: page.importToken, savedCount: saved, deletedCount: removed, endedZones: ended, didSwap: didSwap,
+      sendsAgain: ended.contains { $0.action == .reupload })
   }
 
   /// Objects that wait to be sent again: the server may lack them.

@@ -199,8 +199,7 @@ package final class NaiveReplica: MirroredStore {
       file.latePage = page
       file.position.importToken = page.importToken
       return AppliedPage(
-        importToken: page.importToken, savedCount: 0, deletedCount: 0, changedShares: [], endedZones: [], didSwap: false
-      )
+        importToken: page.importToken, savedCount: 0, deletedCount: 0, endedZones: [], didSwap: false)
     }
     tell(Commit(transactionNumber: file.lastNumber, isImport: true, hasExports: false, entityNames: []))
     return applied
@@ -255,15 +254,15 @@ package final class NaiveReplica: MirroredStore {
     try commit { $0.shares[zoneID] = (share, permission) }
   }
   package func cachePermissions(_ answer: PermissionsAnswer) async throws(StoreError) {}
-  package func zone(of object: AnyObjectID) async throws(StoreError) -> ZoneID? {
-    graph.objects[object.recordName]?.zoneID
-  }
   package func contentsToUpload(for batch: ExportBatch, validAt date: Date) async throws(StoreError) -> [Content] { [] }
   package func keepReceipt(_ receipt: AssetReference, for checksum: String, until expiry: Date) async throws(StoreError)
   {}
   package func contentsToDownload(byteLimit: Int64, limit: Int) async throws(StoreError) -> [Content] { [] }
   package func content(_ checksum: String) async throws(StoreError) -> (content: Content, owner: AnyObjectID)? { nil }
-  package func keepAddress(_ downloadURL: String, for checksum: String, until expiry: Date) async throws(StoreError) {}
+  package func holders(of checksum: String, limit: Int) async throws(StoreError) -> [AnyObjectID] { [] }
+  package func keepAddress(
+    _ downloadURL: String, of owner: AnyObjectID, for checksum: String, until expiry: Date
+  ) async throws(StoreError) {}
   package func partialPath(of checksum: String) -> String { "" }
   package func acceptContent(_ checksum: String) async throws(StoreError) -> Bool { false }
 }

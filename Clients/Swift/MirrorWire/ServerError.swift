@@ -68,6 +68,8 @@ extension ServerError {
   public enum Remedy: Hashable, Sendable {
     /// Sends the same again, after so many seconds where the server names them.
     case tryAgain(after: Double?)
+    /// Sends the same again: something on the way answered, and the server may not have been asked.
+    case reachServer
     case signIn
     /// Waits until an operator has pushed the model.
     case waitForModel
@@ -85,8 +87,9 @@ extension ServerError {
 
   public var remedy: Remedy {
     switch status {
-    case 421, 401: .signIn
     case 408, 429, 500...599: .tryAgain(after: retryAfter)
+    case _ where !isOfServer: .reachServer
+    case 421, 401: .signIn
     case 410 where (recovery ?? 0) & Self.everyObject != 0: .restore
     case 410: .importAnew
     case 409 where schemaGap != nil: .waitForModel
@@ -95,6 +98,9 @@ extension ServerError {
     default: .none
     }
   }
+
+  /// The server wrote it. A page of a proxy, or of a network that asks for a sign-in, has no code.
+  public var isOfServer: Bool { !serverErrorCode.isEmpty }
 
   /// Numbers of `cocoaErrorCode`.
   public static let accountChanged = 134_405

@@ -237,6 +237,7 @@ public struct SyncMachine: Hashable, Sendable {
       // A gateway that refuses for the load has not passed the request on.
       if ended == .export, error.status == 429 { hasUnknownFate = isRestoring }
       wait(.throttled, after: seconds, &outputs)
+    case .reachServer: wait(.offline, after: error.retryAfter, &outputs)
     case .signIn: block = Block(idle: .signedOut)
     case .waitForModel:
       isSetUp = false

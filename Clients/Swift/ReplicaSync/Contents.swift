@@ -14,6 +14,10 @@ struct Contents: Sendable {
   static let margin: TimeInterval = 60
   private static let receiptLifetime: TimeInterval = 24 * 3600
   private static let addressLifetime: TimeInterval = 15 * 60
+  /// Objects that are asked for a content which the one that is known for it lost.
+  private static let holderLimit = 10
+  /// Of an answer that refuses a download.
+  private static let refusalByteLimit = 1 << 16
 
   private struct UploadRequest: Encodable {
     struct Token: Encodable {
@@ -52,7 +56,9 @@ struct Contents: Sendable {
     // The save that names it is set aside, and the others go on.
     guard let path = content.path else {
       throw SyncFailure.server(
-        ServerError(status: 404, serverErrorCode: "", reason: "a content that is to be sent is not here"))
+        ServerError(
+          status: 404, serverErrorCode: "ASSET_FILE_NOT_FOUND", reason: "a content that is to be sent is not here",
+          ckErrorCode: 16))
     }
     let token = UploadRequest.Token(
       recordType: "CD_Content", recordName: content.checksum, fieldName: "CD_content_ckAsset")
@@ -68,26 +74,53 @@ struct Contents: Sendable {
   /// Asks for a receipt of a content that another object has on the server; it may not even be here.
   /// - Returns: false: this store knows no such object, or the server gives no receipt.
   private func rereference(_ content: Content) async throws -> Bool {
-    guard let owner = try await store.content(content.checksum)?.owner, !owner.recordName.isEmpty,
-      let zoneID = try await store.zone(of: owner), let object = try await plane.object(owner.recordName)
-    else { return false }
-    for case (let name, .asset(let asset)) in object.attributes
-    where ContentName(fileChecksum: asset.fileChecksum, byteCount: asset.size)?.checksum == content.checksum {
-      let field = RereferenceRequest.Field(recordName: owner.recordName, fieldName: "CD_\(name)_ckAsset")
-      let started = surroundings.now()
-      let answer: RereferenceAnswer
-      do throws(SyncFailure) {
-        answer = try await plane.record("assets/rereference", RereferenceRequest(zoneID: zoneID, assets: [field]))
-      } catch {
-        guard case .server(let refusal) = error, refusal.remedy == .none else { throw error }
-        return false
-      }
-      guard let receipt = answer.assets.first?.receipt else { return false }
-      let reference = AssetReference(fileChecksum: asset.fileChecksum, size: asset.size, receipt: receipt)
-      try await store.keepReceipt(reference, for: content.checksum, until: started + Self.receiptLifetime)
-      return true
+    guard let owner = try await store.content(content.checksum)?.owner else { return false }
+    // A content that is here is sent sooner than it is looked for.
+    guard let place = try await place(of: content, owner, asksHolders: content.path == nil) else { return false }
+    let field = RereferenceRequest.Field(
+      recordName: place.owner.recordName, fieldName: "CD_\(place.attribute)_ckAsset")
+    let request = RereferenceRequest(zoneID: place.zoneID, assets: [field])
+    let started = surroundings.now()
+    let answer: RereferenceAnswer
+    do throws(SyncFailure) {
+      answer = try await plane.record("assets/rereference", request)
+    } catch {
+      guard case .server(let refusal) = error, refusal.remedy == .none else { throw error }
+      return false
     }
-    return false
+    guard let receipt = answer.assets.first?.receipt else { return false }
+    let reference = AssetReference(fileChecksum: place.asset.fileChecksum, size: place.asset.size, receipt: receipt)
+    try await store.keepReceipt(reference, for: content.checksum, until: started + Self.receiptLifetime)
+    return true
+  }
+
+  /// Where the server has a content.
+  private struct Place {
+    let owner: AnyObjectID
+    let zoneID: ZoneID
+    let attribute: String
+    let asset: AssetReference
+  }
+
+  /// - Parameters:
+  ///   - owner: the object that is known for the content, which may have lost it.
+  ///   - asksHolders: of the others that have it here, too; the server may not have heard of them.
+  private func place(of content: Content, _ owner: AnyObjectID, asksHolders: Bool) async throws -> Place? {
+    if !owner.recordName.isEmpty, let place = try await place(of: content, at: owner) { return place }
+    guard asksHolders else { return nil }
+    for holder in try await store.holders(of: content.checksum, limit: Self.holderLimit) where holder != owner {
+      if let place = try await place(of: content, at: holder) { return place }
+    }
+    return nil
+  }
+
+  private func place(of content: Content, at owner: AnyObjectID) async throws -> Place? {
+    guard let object = try await plane.object(owner.recordName) else { return nil }
+    for case (let name, .asset(let asset)) in object.attributes.sorted(by: { $0.key < $1.key })
+    where ContentName(fileChecksum: asset.fileChecksum, byteCount: asset.size)?.checksum == content.checksum {
+      return Place(owner: owner, zoneID: object.zoneID, attribute: name, asset: asset)
+    }
+    return nil
   }
 
   /// Contents of the batch are sent again before it is.
@@ -103,50 +136,75 @@ struct Contents: Sendable {
   func download(_ checksum: String) async throws -> Bool {
     guard let (content, owner) = try await store.content(checksum) else { return false }
     if content.path != nil { return true }
+    var refusal: SyncFailure?
     // Twice: an address may have ended, and a part of an earlier attempt may be of other bytes.
-    for _ in 0..<2 {
-      guard let address = try await address(of: content, owner) else { return false }
-      if try await fetch(address, checksum, byteCount: content.byteCount) { return true }
+    for address in [keptAddress(of: content), nil] {
+      let asked = address == nil ? try await newAddress(of: content, owner) : nil
+      guard let address = address ?? asked else { return false }
+      switch try await fetch(address, checksum, byteCount: content.byteCount) {
+      case .arrived: return true
+      case .otherBytes: refusal = nil
+      case .refused(let failure): refusal = failure
+      }
     }
+    if let refusal { throw refusal }
     return false
   }
 
-  private func address(of content: Content, _ owner: AnyObjectID) async throws -> String? {
-    if let url = content.downloadURL, let expiry = content.expiry, expiry > surroundings.now() + Self.margin {
-      return url
-    }
-    guard let object = try await plane.object(owner.recordName) else { return nil }
-    let expiry = surroundings.now() + Self.addressLifetime
-    for case .asset(let asset) in object.attributes.values where asset.size == content.byteCount {
-      guard let url = asset.downloadURL else { continue }
-      try await store.keepAddress(url, for: content.checksum, until: expiry)
-      return url
-    }
-    return nil
+  private func keptAddress(of content: Content) -> String? {
+    guard let expiry = content.expiry, expiry > surroundings.now() + Self.margin else { return nil }
+    return content.downloadURL
   }
 
-  private func fetch(_ url: String, _ checksum: String, byteCount: Int64) async throws -> Bool {
+  private func newAddress(of content: Content, _ owner: AnyObjectID) async throws -> String? {
+    let expiry = surroundings.now() + Self.addressLifetime
+    guard let place = try await place(of: content, owner, asksHolders: true), let url = place.asset.downloadURL
+    else { return nil }
+    try await store.keepAddress(url, of: place.owner, for: content.checksum, until: expiry)
+    return url
+  }
+
+  private enum Fetched {
+    case arrived
+    /// The file was of another content, and is removed.
+    case otherBytes
+    case refused(SyncFailure)
+  }
+
+  private func fetch(_ url: String, _ checksum: String, byteCount: Int64) async throws -> Fetched {
     let path = store.partialPath(of: checksum)
     let present = PartialFile.byteCount(path)
     if present < byteCount {
       let stream = try await plane.download(url, from: present)
-      // An address that ended: the next attempt asks for another.
-      if [403, 404].contains(stream.status) { return false }
       guard [200, 206].contains(stream.status) else {
-        throw SyncFailure.server(ServerError(status: stream.status, serverErrorCode: "", reason: "no content"))
+        let failure = try await Self.failure(stream)
+        // Of an address that ended: another one is asked for.
+        guard [403, 404].contains(stream.status) else { throw failure }
+        return .refused(failure)
       }
       let file = try PartialFile(path, keepsPart: stream.status == 206)
-      do {
-        for try await chunk in stream.chunks { try file.append(chunk) }
-      } catch let failure as SyncFailure {
-        throw failure
-      } catch {
-        // What arrived stays for the next attempt.
-        throw SyncFailure.transport("a content did not arrive wholly")
-      }
+      // What arrived stays for the next attempt, also of a stream that is cancelled: it ends as if it were whole.
+      try await Self.forEachChunk(of: stream) { chunk in try file.append(chunk) }
+      if Task.isCancelled { throw SyncFailure.cancelled }
     }
     if present > byteCount { PartialFile.remove(path) }
-    return try await store.acceptContent(checksum)
+    return try await store.acceptContent(checksum) ? .arrived : .otherBytes
+  }
+
+  private static func failure(_ stream: TransportStream) async throws -> SyncFailure {
+    var body: [UInt8] = []
+    try await forEachChunk(of: stream) { chunk in body += chunk.prefix(refusalByteLimit - body.count) }
+    return .server(ServerError(TransportResponse(status: stream.status, headers: [], body: body)))
+  }
+
+  private static func forEachChunk(of stream: TransportStream, _ take: ([UInt8]) throws -> Void) async throws {
+    do {
+      for try await chunk in stream.chunks { try take(chunk) }
+    } catch let failure as SyncFailure {
+      throw failure
+    } catch {
+      throw SyncFailure.transport("a content did not arrive wholly")
+    }
   }
 
   // MARK: Files

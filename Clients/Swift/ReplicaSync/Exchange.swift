@@ -99,10 +99,17 @@ struct Exchange: Sendable {
     do {
       answer = try await plane.save(SaveRequest.body(try batch.bodies()))
     } catch let failure as SyncFailure {
-      guard case .server(let error) = failure, error.isAboutReceipt, !batch.receipts.isEmpty else { throw failure }
-      try await self.contents.forgetReceipts(of: batch)
-      // The save is no worse for it: the contents go again, and then the same batch.
-      throw SyncFailure.transport("the server does not take the receipts of contents any more")
+      guard case .server(let error) = failure else { throw failure }
+      if error.isAboutReceipt, !batch.receipts.isEmpty {
+        try await self.contents.forgetReceipts(of: batch)
+        // The save is no worse for it: the contents go again, and then the same batch.
+        throw SyncFailure.transport("the server does not take the receipts of contents any more")
+      }
+      if error.isTooLargeForProxy, batch.transactions.count > 1 {
+        // Makes it smaller, and takes none of its saves out of the outbox.
+        _ = try await store.refuse(batch, at: nil, error: error)
+      }
+      throw failure
     }
     try await store.acknowledge(batch, historyToken: answer.historyToken)
     let figures = try await store.figures()
@@ -174,7 +181,7 @@ struct Exchange: Sendable {
     }
     let decided = try await decided(page)
     let applied = try await store.apply(decided.page, event: event)
-    try await fetchShares(of: applied.changedShares)
+    try await fetchShares()
     try await reread()
     return ExchangeResult(
       answer: .imported(hasMore: page.moreComing || decided.isResumed, isCaughtUp: page.caughtUp),
@@ -208,14 +215,16 @@ struct Exchange: Sendable {
     return (page, isResumed)
   }
 
-  func fetchShares(of zones: [ZoneID]) async throws {
-    if zones.isEmpty { return }
+  /// Fetches the shares that this page or an earlier one told to be others.
+  private func fetchShares() async throws {
+    guard let zones = try await store.position().staleShares else { return }
     let shares = try await plane.shares().shares
     for zone in zones {
       let share = shares.first { $0.zoneID.isSame(as: zone) }
       try await store.cacheShare(
         try share.map { share throws(WireError) in Data(try share.json()) }, permission: permission(share), of: zone)
     }
+    try await store.updatePosition { $0.staleShares = nil }
   }
 
   private func permission(_ share: ShareRecord?) -> ZonePermission {
@@ -243,6 +252,11 @@ struct Exchange: Sendable {
   }
 
   var contents: Contents { Contents(store: store, plane: plane, surroundings: surroundings) }
+}
+
+extension ServerError {
+  /// A proxy takes smaller requests than the server does.
+  fileprivate var isTooLargeForProxy: Bool { status == 413 && !isOfServer }
 }
 
 extension ZoneID {

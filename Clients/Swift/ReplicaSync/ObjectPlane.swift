@@ -94,7 +94,8 @@ package struct ObjectPlane: Sendable {
     do {
       return try await call("GET", "/objects/\(Self.encoded(objectID))", query: [("assets", "links")])
     } catch {
-      guard case .server(let error) = error, error.status == 404, error.reason.contains(objectID) else { throw error }
+      guard case .server(let error) = error, error.isOfServer, error.status == 404, error.reason.contains(objectID)
+      else { throw error }
       return nil
     }
   }
@@ -141,7 +142,9 @@ package struct ObjectPlane: Sendable {
       let body = try Self.json(["action": action.rawValue])
       _ = try await send("POST", "/zones/\(Self.encoded(zone.zoneName))/resume", body: body)
     } catch {
-      guard case .server(let refusal) = error, [404, 409].contains(refusal.status) else { throw error }
+      guard case .server(let refusal) = error, refusal.isOfServer, [404, 409].contains(refusal.status) else {
+        throw error
+      }
     }
   }
 

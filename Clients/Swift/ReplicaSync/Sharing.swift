@@ -194,8 +194,10 @@ package struct Sharing: Sendable {
         switch error {
         case .transport: pause = backoff.failed()
         case .server(let refusal):
-          guard case .tryAgain(let seconds) = refusal.remedy else { throw StoreError(error) }
-          pause = backoff.failed(retryAfter: seconds)
+          switch refusal.remedy {
+          case .tryAgain, .reachServer: pause = backoff.failed(retryAfter: refusal.retryAfter)
+          default: throw StoreError(error)
+          }
         default: throw StoreError(error)
         }
         guard backoff.failureCount < Self.attemptLimit, (try? await surroundings.sleep(pause)) != nil else {

@@ -99,6 +99,7 @@ package actor SyncLoop {
     timer?.cancel()
     commits?.cancel()
     downloads?.cancel()
+    for fetch in fetches.values { fetch.cancel() }
     commits = nil
     work?.cancel()
     await work?.value

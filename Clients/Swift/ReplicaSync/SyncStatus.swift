@@ -93,6 +93,7 @@ extension StoreError {
       case .transport, .cancelled: .offline
       case .full: .full
       case .damaged(let reason): .damaged(reason)
+      case .server(let error) where error.remedy == .reachServer: .offline
       case .server(let error) where error.remedy == .signIn: .signedOut
       case .server(let error) where error.remedy == .waitForModel: .modelUnknown(missing: error.missingFields)
       case .server where failure.isOfAccountChange: .accountChanged

@@ -8,43 +8,48 @@ package import ReplicaSync
 #endif
 
 package final class URLSessionTransport: Transport {
-  private let session: URLSession
   private let reader = StreamReader()
-  private let streams: URLSession
+  private let session: URLSession
 
   package init() {
     let configuration = URLSessionConfiguration.ephemeral
     configuration.httpShouldSetCookies = false
     configuration.requestCachePolicy = .reloadIgnoringLocalCacheData
-    session = URLSession(configuration: configuration)
-    streams = URLSession(configuration: configuration, delegate: reader, delegateQueue: nil)
+    session = URLSession(configuration: configuration, delegate: reader, delegateQueue: nil)
   }
 
-  deinit {
-    session.invalidateAndCancel()
-    streams.invalidateAndCancel()
-  }
+  deinit { session.invalidateAndCancel() }
 
+  /// Reads a stream to its end: calls with a completion of their own follow redirects on Linux.
   package func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
-    let foundation = try Self.foundation(request, timeout: request.timeout)
+    let (response, chunks) = try await answer(request, timeout: request.timeout)
+    guard let response else { throw TransportError(.lost, "no HTTP") }
+    var body: [UInt8] = []
     do {
-      let (data, response) = try await session.data(for: foundation)
-      guard let response = response as? HTTPURLResponse else { throw TransportError(.lost, "no HTTP") }
-      let headers = response.allHeaderFields.compactMap { field in
-        (field.key as? String).flatMap { name in (field.value as? String).map { (name: name, value: $0) } }
-      }
-      return TransportResponse(status: response.statusCode, headers: headers, body: [UInt8](data))
+      for try await chunk in chunks { body += chunk }
     } catch {
       throw TransportError(error)
     }
+    // A stream that is cancelled ends as if it were whole.
+    if Task.isCancelled { throw TransportError(.cancelled, "the caller was cancelled") }
+    let headers = response.allHeaderFields.compactMap { field in
+      (field.key as? String).flatMap { name in (field.value as? String).map { (name: name, value: $0) } }
+    }
+    return TransportResponse(status: response.statusCode, headers: headers, body: body)
   }
 
   package func stream(
     _ request: TransportRequest, silence: Duration
   ) async throws(TransportError) -> TransportStream {
-    let foundation = try Self.foundation(request, timeout: silence)
-    let task = streams.dataTask(with: foundation)
-    return try await reader.start(task)
+    let (response, chunks) = try await answer(request, timeout: silence)
+    return TransportStream(
+      status: response?.statusCode ?? 0, location: response?.value(forHTTPHeaderField: "Location"), chunks: chunks)
+  }
+
+  private func answer(
+    _ request: TransportRequest, timeout: Duration
+  ) async throws(TransportError) -> StreamReader.Answer {
+    try await reader.start(session.dataTask(with: try Self.foundation(request, timeout: timeout)))
   }
 
   private static func foundation(
@@ -62,7 +67,9 @@ package final class URLSessionTransport: Transport {
 
 /// Hands the pieces of streams on: URLSession has no sequence of bytes on Linux.
 private final class StreamReader: NSObject, URLSessionDataDelegate, @unchecked Sendable {
-  private typealias Head = CheckedContinuation<Result<TransportStream, TransportError>, Never>
+  /// The head, nil if it is not HTTP's, and the body.
+  typealias Answer = (response: HTTPURLResponse?, chunks: AsyncThrowingStream<[UInt8], any Error>)
+  private typealias Head = CheckedContinuation<Result<Answer, TransportError>, Never>
 
   private struct Reading {
     var head: Head?
@@ -73,10 +80,10 @@ private final class StreamReader: NSObject, URLSessionDataDelegate, @unchecked S
   private let lock = NSLock()
   private var readings: [Int: Reading] = [:]
 
-  func start(_ task: URLSessionDataTask) async throws(TransportError) -> TransportStream {
+  func start(_ task: URLSessionDataTask) async throws(TransportError) -> Answer {
     let (stream, chunks) = AsyncThrowingStream<[UInt8], any Error>.makeStream()
     chunks.onTermination = { _ in task.cancel() }
-    let result: Result<TransportStream, TransportError> = await withTaskCancellationHandler {
+    let result: Result<Answer, TransportError> = await withTaskCancellationHandler {
       await withCheckedContinuation { head in
         lock.withLock { readings[task.taskIdentifier] = Reading(head: head, stream: stream, chunks: chunks) }
         task.resume()
@@ -95,12 +102,7 @@ private final class StreamReader: NSObject, URLSessionDataDelegate, @unchecked S
       defer { readings[dataTask.taskIdentifier]?.head = nil }
       return readings[dataTask.taskIdentifier]
     }
-    let http = response as? HTTPURLResponse
-    if let reading {
-      let stream = TransportStream(
-        status: http?.statusCode ?? 0, location: http?.value(forHTTPHeaderField: "Location"), chunks: reading.stream)
-      reading.head?.resume(returning: .success(stream))
-    }
+    if let reading { reading.head?.resume(returning: .success((response as? HTTPURLResponse, reading.stream))) }
     completionHandler(.allow)
   }
 

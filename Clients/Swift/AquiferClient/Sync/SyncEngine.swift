@@ -16,9 +16,11 @@ public final class SyncEngine: Sendable {
   private let transport: any Transport
   private let state = Mutex(State())
 
-  private struct State {
+  fileprivate struct State {
     var isPaused = false
     var isStarted = false
+    /// Starts and stops happen one after the other, in the order in which they are asked for.
+    var turn: Task<Void, Never>?
   }
 
   init(_ stores: [OpenStore], _ account: Account?, _ surroundings: Surroundings, _ transport: any Transport)
@@ -65,17 +67,23 @@ public final class SyncEngine: Sendable {
 
   /// Runs until `stop`, whatever the network does. Twice is once.
   public func start() {
-    guard state.withLock({ state in !exchange(&state.isStarted, true) }) else { return }
-    for mirroring in mirrorings {
-      // Dropped because a store that can't be read says so to its own readers.
-      Task { try? await mirroring.start() }
+    state.withLock { state in
+      if state.isStarted { return }
+      state.isStarted = true
+      _ = state.addTurn { [mirrorings] in
+        // Dropped because a store that can't be read says so to its own readers.
+        for mirroring in mirrorings { try? await mirroring.start() }
+      }
     }
   }
 
   /// Ends what is under way. What is not sent stays for the next start.
   public func stop() async {
-    state.withLock { $0.isStarted = false }
-    for mirroring in mirrorings { await mirroring.stop() }
+    let turn = state.withLock { state in
+      state.isStarted = false
+      return state.addTurn { [mirrorings] in for mirroring in mirrorings { await mirroring.stop() } }
+    }
+    await turn.value
   }
 
   /// As if there were no network: for data plans and tests.
@@ -151,7 +159,9 @@ public final class SyncEngine: Sendable {
         let answer = try await loop.plane.explain(object.recordName)
         return (answer.syncState, answer.reasons.map(\.text))
       } catch {
-        if case .server(let refusal) = error, refusal.status == 404 { continue } else { throw StoreError(error) }
+        guard case .server(let refusal) = error, refusal.isOfServer, refusal.status == 404 else {
+          throw StoreError(error)
+        }
       }
     }
     throw .missing(object)
@@ -227,6 +237,17 @@ public final class SyncEngine: Sendable {
   func loop(of store: PersistentStore) -> SyncLoop? { loops[store] }
 }
 
+extension SyncEngine.State {
+  fileprivate mutating func addTurn(_ body: @escaping @Sendable () async -> Void) -> Task<Void, Never> {
+    let next = Task { [turn] in
+      await turn?.value
+      await body()
+    }
+    turn = next
+    return next
+  }
+}
+
 extension EndedZone.Action {
   /// nil: the zone goes on waiting.
   fileprivate init?(_ decision: StoreHooks.ZoneDecision) {
@@ -236,9 +257,4 @@ extension EndedZone.Action {
     case .reupload: self = .reupload
     }
   }
-}
-
-private func exchange<Value>(_ value: inout Value, _ new: Value) -> Value {
-  defer { value = new }
-  return value
 }

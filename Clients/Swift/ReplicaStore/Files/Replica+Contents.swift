@@ -54,9 +54,40 @@ extension Replica {
     } catch { throw storeError(error) }
   }
 
-  package func keepAddress(_ downloadURL: String, for checksum: String, until expiry: Date) async throws(StoreError) {
+  package func holders(of checksum: String, limit: Int) async throws(StoreError) -> [AnyObjectID] {
+    do {
+      return try await read { snapshot in
+        guard let byteCount = try snapshot.connection.statement(Self.one).binding(checksum).first({ $0.int64(0) })
+        else { return [] }
+        let text = ContentName(checksum: checksum, byteCount: byteCount).text
+        return try snapshot.schema.all.filter { !$0.isAbstract }.flatMap { entity in
+          try Self.holders(entity).map { sql in
+            try snapshot.connection.prepare(sql).binding(entity.key, text, limit).all { row in
+              AnyObjectID(entityName: entity.name, recordName: RecordName.read(row, 0))
+            }
+          } ?? []
+        }
+      }
+    } catch { throw storeError(error) }
+  }
+
+  /// nil: the entity has no contents.
+  private static func holders(_ entity: EntityPlan) -> SQL? {
+    let columns = entity.columns.filter { $0.isExternal && $0.isStored }
+    if columns.isEmpty { return nil }
+    let hasText = columns.map { "e.\($0.quoted) = ?2" }.joined(separator: " OR ")
+    return SQL(
+      "holders of a content",
+      "SELECT o.name FROM \(entity.table) e JOIN object o ON o._pk = e._pk WHERE o.state = 1 AND o.entity = ?1 AND "
+        + "(\(hasText)) ORDER BY o.zone IS NULL, o._pk LIMIT ?3")
+  }
+
+  package func keepAddress(
+    _ downloadURL: String, of owner: AnyObjectID, for checksum: String, until expiry: Date
+  ) async throws(StoreError) {
     try await write { writer, _ in
-      try writer.connection.statement(Self.keepAddress).binding(downloadURL, expiry.milliseconds, checksum).run()
+      let key = try writer.snapshot.find(owner.recordName)?.key
+      try writer.connection.statement(Self.keepAddress).binding(downloadURL, expiry.milliseconds, key, checksum).run()
     }
   }
 
@@ -92,7 +123,7 @@ extension Replica {
   private static let one = SQL(
     "one content", "SELECT byteCount, downloadURL, expiry, owner FROM content WHERE checksum = ?")
   private static let keepAddress = SQL(
-    "keep address", "UPDATE content SET downloadURL = ?, expiry = ? WHERE checksum = ?")
+    "keep address", "UPDATE content SET downloadURL = ?, expiry = ?, owner = ? WHERE checksum = ?")
   private static let arrived = SQL("content is here", "UPDATE content SET isHere = 1, usedAt = ? WHERE checksum = ?")
 }
 

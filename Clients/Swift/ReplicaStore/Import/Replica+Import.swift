@@ -122,6 +122,11 @@ extension MirrorPosition {
     resetReason = reason
     importToken = nil
   }
+
+  /// The page that tells of a changed share does so once, and its token does not wait for the share.
+  package mutating func noteShares(of zones: [ZoneID]) {
+    for zone in zones where staleShares?.contains(zone) != true { staleShares = (staleShares ?? []) + [zone] }
+  }
 }
 
 extension Writer {
@@ -138,6 +143,7 @@ extension Writer {
     }
     try finish(history, author: MirroringAuthor.importing, application, &outcome)
     position.importToken = page.importToken
+    position.noteShares(of: application.changedShares)
     if page.isInitialImportDone { position.isInitialImportDone = true }
     return application.applied(page, ZoneReupload.Result(), didSwap: false)
   }
@@ -152,6 +158,7 @@ extension Writer {
     let told = try shadow.apply(
       { application in for change in page.changes { try application.apply(change) } }, now: now)
     position.importToken = page.importToken
+    position.noteShares(of: told.changedShares)
     let history = HistoryWriter(connection, number: lastNumber + 1)
     let application = try PageApplication(snapshot, tables, history, contents, now: now)
     var reupload = ZoneReupload(self, application, importToken: page.importToken)
@@ -173,7 +180,6 @@ extension Writer {
     outcome.endsReset = true
     return AppliedPage(
       importToken: page.importToken, savedCount: application.savedCount, deletedCount: application.deletedCount,
-      changedShares: told.changedShares,
       endedZones: told.endedZones, didSwap: true, sendsAgain: !again.isEmpty, errors: again.errors)
   }
 
@@ -192,16 +198,15 @@ extension AppliedPage {
   /// Adds the objects that later commits sent again.
   fileprivate func sendingAgain(_ again: ZoneReupload.Result) -> AppliedPage {
     AppliedPage(
-      importToken: importToken, savedCount: savedCount, deletedCount: deletedCount, changedShares: changedShares,
-      endedZones: endedZones, didSwap: didSwap, sendsAgain: sendsAgain || !again.isEmpty, errors: errors + again.errors)
+      importToken: importToken, savedCount: savedCount, deletedCount: deletedCount, endedZones: endedZones,
+      didSwap: didSwap, sendsAgain: sendsAgain || !again.isEmpty, errors: errors + again.errors)
   }
 }
 
 extension PageApplication {
   fileprivate func applied(_ page: ImportPage, _ again: ZoneReupload.Result, didSwap: Bool) -> AppliedPage {
     AppliedPage(
-      importToken: page.importToken, savedCount: savedCount, deletedCount: deletedCount, changedShares: changedShares,
-      endedZones: endedZones,
+      importToken: page.importToken, savedCount: savedCount, deletedCount: deletedCount, endedZones: endedZones,
       didSwap: didSwap, sendsAgain: !again.isEmpty, errors: again.errors)
   }
 

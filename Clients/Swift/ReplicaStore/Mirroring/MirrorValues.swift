@@ -16,6 +16,8 @@ package struct MirrorPosition: Sendable, Equatable, Codable {
   package var isInitialImportDone = false
   /// Conflicts that wait for a decision at the server, as the last page told; nil: none has.
   package var openConflictCount: Int?
+  /// Zones whose shares pages told to be others, and that are not fetched since; nil: none is.
+  package var staleShares: [ZoneID]?
   /// The reset under way.
   package var resetReason: String?
   /// The token that an abandoned reset goes back to.
@@ -140,8 +142,6 @@ package struct AppliedPage: Sendable, Equatable {
   package let importToken: String
   package let savedCount: Int
   package let deletedCount: Int
-  /// Zones whose shares are to be fetched.
-  package let changedShares: [ZoneID]
   package let endedZones: [EndedZone]
   /// The page ended a reset: the store shows the second file's state.
   package let didSwap: Bool
@@ -151,13 +151,12 @@ package struct AppliedPage: Sendable, Equatable {
   package let errors: [MirrorEvent.ObjectError]
 
   package init(
-    importToken: String, savedCount: Int, deletedCount: Int, changedShares: [ZoneID], endedZones: [EndedZone],
+    importToken: String, savedCount: Int, deletedCount: Int, endedZones: [EndedZone],
     didSwap: Bool, sendsAgain: Bool = false, errors: [MirrorEvent.ObjectError] = []
   ) {
     self.importToken = importToken
     self.savedCount = savedCount
     self.deletedCount = deletedCount
-    self.changedShares = changedShares
     self.endedZones = endedZones
     self.didSwap = didSwap
     self.sendsAgain = sendsAgain

@@ -84,8 +84,6 @@ package protocol MirroredStore: Sendable {
   func cacheShare(_ share: Data?, permission: ZonePermission, of zoneID: ZoneID) async throws(StoreError)
   /// Keeps what the server says of single objects; they override their zone's permission.
   func cachePermissions(_ answer: PermissionsAnswer) async throws(StoreError)
-  /// Zone of an object, if the server has told it.
-  func zone(of object: AnyObjectID) async throws(StoreError) -> ZoneID?
 
   // MARK: Contents
 
@@ -95,9 +93,14 @@ package protocol MirroredStore: Sendable {
   /// Contents of objects that are not here, smallest first; without those that were here and had to go.
   /// - Parameter byteLimit: larger ones are left for their first read.
   func contentsToDownload(byteLimit: Int64, limit: Int) async throws(StoreError) -> [Content]
-  /// An object that names the content, to ask the server for a new address.
+  /// A content, and the object that the server told it with last, to ask for a new address; its name is empty: none.
   func content(_ checksum: String) async throws(StoreError) -> (content: Content, owner: AnyObjectID)?
-  func keepAddress(_ downloadURL: String, for checksum: String, until expiry: Date) async throws(StoreError)
+  /// Objects that have the content now; those whose zone the server has told come first.
+  func holders(of checksum: String, limit: Int) async throws(StoreError) -> [AnyObjectID]
+  /// - Parameter owner: the object at which the server has the content.
+  func keepAddress(
+    _ downloadURL: String, of owner: AnyObjectID, for checksum: String, until expiry: Date
+  ) async throws(StoreError)
   /// Where a download is written to; the file may exist from an earlier attempt.
   func partialPath(of checksum: String) -> String
   /// Takes the file at `partialPath` as the content, after its checksum is compared. Others may go for it.
