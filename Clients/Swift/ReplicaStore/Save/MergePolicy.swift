@@ -93,7 +93,7 @@ struct ConflictResolver {
         try save.undoPairs(of: edit.key)
       case .overwrite: try overwrite(edit)
       }
-      if edit.kind == .update, edit.changed.isEmpty, !save.hasPairs(of: edit.key) { save.forget(edit.key) }
+      if edit.isEmpty, !save.hasPairs(of: edit.key) { save.forget(edit.key) }
     }
     if base.policy == .error, !conflicts.isEmpty { throw StoreError.conflicts(conflicts) }
   }
