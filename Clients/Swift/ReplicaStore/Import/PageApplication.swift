@@ -278,7 +278,7 @@ final class PageApplication {
       try contents.make()
       try ContentFile.store(.data(data), at: contents.path(of: name.checksum), isSynced: false)
     }
-    try tables.connection.statement(Self.keepContent).binding(name.checksum, name.byteCount, true, now).run()
+    try noteContent(name, nil, until: nil, owner: nil)
     return name
   }
 
@@ -288,15 +288,21 @@ final class PageApplication {
       guard case .asset(let asset) = value,
         let name = ContentName(fileChecksum: asset.fileChecksum, byteCount: asset.size)
       else { continue }
-      noteContent(name, asset.downloadURL, owner: object.objectID)
+      // Dropped because a content without an address is asked for again, by its owner.
+      try? noteContent(name, asset.downloadURL, until: now + Self.addressLifetime, owner: object.objectID)
     }
   }
 
-  /// Dropped because a content without an address is asked for again, by its owner.
-  private func noteContent(_ name: ContentName, _ address: String?, owner: String) {
-    guard let key = try? snapshot.find(owner)?.key else { return }
-    try? tables.connection.statement(Self.noteContent).binding(
-      name.checksum, name.byteCount, address, now + Self.addressLifetime, contents.localPath(of: name) != nil, now, key
+  /// - Parameter owner: nil: it came within its page, so it is here.
+  func noteContent(_ name: ContentName, _ address: String?, until expiry: Int64?, owner: String?) throws {
+    let isHere = contents.localPath(of: name) != nil
+    guard let owner else {
+      try tables.connection.statement(Self.keepContent).binding(name.checksum, name.byteCount, isHere, now).run()
+      return
+    }
+    guard let key = try snapshot.find(owner)?.key else { return }
+    try tables.connection.statement(Self.noteContent).binding(
+      name.checksum, name.byteCount, address, expiry, isHere, now, key
     )
     .run()
   }
@@ -317,7 +323,7 @@ final class PageApplication {
   private static let keepContent = SQL(
     "keep imported content",
     "INSERT INTO content(checksum, byteCount, isHere, isAtServer, usedAt) VALUES (?1, ?2, ?3, 1, ?4) ON CONFLICT DO "
-      + "UPDATE SET isHere = 1, isAtServer = 1"
+      + "UPDATE SET isHere = ?3, isAtServer = 1"
   )
   private static let noteContent = SQL(
     "note content",

@@ -61,6 +61,7 @@ final class ShadowFile {
     for entity in snapshot.schema.all where !entity.isAbstract { try swap(entity, into: store) }
     try deleteUnseen(store)
     for link in store.schema.links { try swap(link, into: store) }
+    try noteContents(in: store)
     try seen.execute("DELETE FROM seen")
   }
 
@@ -93,6 +94,17 @@ final class ShadowFile {
       if let key = try store.snapshot.find(name)?.key {
         try store.tables.connection.statement(Self.see).binding(key).run()
       }
+    }
+  }
+
+  /// Tells the store where the contents of its objects are. Those that wait to be sent are here.
+  private func noteContents(in store: PageApplication) throws {
+    let isSent = try store.tables.connection.statement(Self.isSent)
+    try connection.prepare(Self.contents).forEach { row in
+      if try isSent.binding(row.text(0)).first({ $0.bool(0) }) == false { return }
+      try store.noteContent(
+        ContentName(checksum: row.text(0), byteCount: row.int64(1)), row.optionalText(2),
+        until: row.optionalInt64(3), owner: row.isNull(4) ? nil : RecordName.read(row, 4))
     }
   }
 
@@ -138,4 +150,9 @@ final class ShadowFile {
     "SELECT o._pk, o.entity FROM object o WHERE o.state = 1 AND NOT EXISTS (SELECT 1 FROM seen WHERE key = o._pk) "
       + "AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.object = o._pk AND p.property = \(Pending.wholeObject)) "
       + "AND NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.object = o._pk) ORDER BY o._pk")
+  private static let isSent = SQL("is content sent", "SELECT isAtServer FROM content WHERE checksum = ?")
+  private static let contents = SQL(
+    "shadow contents",
+    "SELECT c.checksum, c.byteCount, c.downloadURL, c.expiry, o.name FROM content c LEFT JOIN object o "
+      + "ON o._pk = c.owner ORDER BY c.checksum")
 }
