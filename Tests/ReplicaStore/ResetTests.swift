@@ -33,3 +33,37 @@ private func resetPage(_ token: String, isDone: Bool, _ changes: ImportedChange.
   let toSend = try await store.replica.contentsToUpload(for: batch, validAt: Date(milliseconds: 0))
   #expect(toSend.map(\.checksum) == [far.checksum])
 }
+
+@Test(arguments: [true, false])
+func `objects of a paused zone stay through a reset, whose pages do not tell them, until somebody decides`(
+  isPausedBefore: Bool
+) async throws {
+  let store = try await TestStore.make()
+  try await store.replica.apply(
+    page("t1", saved("Photo", "P1"), saved("Tag", "T1"), .link(link("P1", "T1"))), event: nil)
+  let pause = EndedZone(zoneID: zone, reason: "purged", action: .pause)
+  if isPausedBefore { try await store.replica.apply(page("t2", .zone(pause)), event: nil) }
+  try await store.replica.beginReset(reason: "test")
+  try await store.replica.apply(resetPage("r1", isDone: false, .zone(pause)), event: nil)
+  try await store.replica.apply(resetPage("r2", isDone: true), event: nil)
+  #expect(try await store.related("Photo", "P1", "tags") == ["T1"])
+  #expect(try await store.replica.zones().map(\.isPaused) == [true])
+  let end = EndedZone(zoneID: zone, reason: "purged", action: .delete)
+  try await store.replica.apply(page("t3", .zone(end)), event: nil)
+  #expect(try await store.names(Query("Photo")).isEmpty)
+  #expect(try await store.replica.zones().map(\.isPaused) == [false])
+}
+
+@Test func `a reset that tells of a zone's end ends its share and its pause here`() async throws {
+  let store = try await TestStore.make()
+  try await store.replica.apply(page("t1", saved("Photo", "P1")), event: nil)
+  try await store.replica.cacheShare(Data("{}".utf8), permission: .owner, of: zone)
+  try await store.replica.apply(
+    page("t2", .zone(EndedZone(zoneID: zone, reason: "purged", action: .pause))), event: nil)
+  try await store.replica.beginReset(reason: "test")
+  try await store.replica.apply(
+    resetPage("r1", isDone: true, .zone(EndedZone(zoneID: zone, reason: "purged", action: .delete))), event: nil)
+  #expect(try await store.names(Query("Photo")).isEmpty)
+  let known = try #require(try await store.replica.zones().first)
+  #expect(known.share == nil && !known.isPaused)
+}

@@ -159,6 +159,11 @@ final class PageApplication {
 
   func isSentAgain(_ pair: Pair) throws -> Bool { try pending.isSentAgain(pair.a) || pending.isSentAgain(pair.b) }
 
+  /// No page tells what lies in a zone that waits for somebody's decision.
+  func isPaused(_ pair: Pair) throws -> Bool {
+    try tables.connection.statement(Self.inPausedZone).binding(pair.a, pair.b).first { _ in true } ?? false
+  }
+
   /// An imported deletion is applied whatever was edited (K5). Only an object that was made here since stays: the
   /// server makes it again when it hears of it, and never tells a store its own saves.
   func delete(_ name: String) throws {
@@ -244,13 +249,12 @@ final class PageApplication {
 
   private func end(_ ended: EndedZone) throws {
     endedZones.append(ended)
-    let key = try zone(ended.zoneID)
     switch ended.action {
-    case .pause: try tables.connection.statement(Self.pauseZone).binding(key).run()
+    case .pause: break
     // The objects lie there again when they are sent (`ZoneReupload`).
-    case .reupload: try tables.connection.statement(Self.forgetShare).binding(key).run()
+    case .reupload: break
     case .delete:
-      let isHome = ended.zoneID.zoneName == ZoneID.homeName
+      let (key, isHome) = (try zone(ended.zoneID), ended.zoneID.zoneName == ZoneID.homeName)
       try dropSentAgain(of: ended.zoneID)
       let objects = try tables.connection.statement(Self.objectsOfZone).binding(key, isHome).all { row in
         FoundObject(key: row.int64(0), entity: row.int64(1), zone: key, state: Tables.State.here)
@@ -260,8 +264,14 @@ final class PageApplication {
         if isHome, try pending.isNew(object.key) { continue }
         try delete(object)
       }
-      try tables.connection.statement(Self.forgetShare).binding(key).run()
     }
+    try noteEnd(ended)
+  }
+
+  /// Changes what the store knows of an ended zone itself, and no object.
+  func noteEnd(_ ended: EndedZone) throws {
+    try tables.connection.statement(ended.action == .pause ? Self.pauseZone : Self.forgetShare)
+      .binding(try zone(ended.zoneID)).run()
   }
 
   /// Sends no object of the zone again that waits for it after an earlier end.
@@ -310,6 +320,11 @@ final class PageApplication {
   /// An address is valid for 15 minutes.
   private static let addressLifetime: Int64 = 14 * 60 * 1000
 
+  /// Whether zone `z` is paused and has object `o`.
+  static let isPaused =
+    "z.isPaused = 1 AND (z.key = o.zone OR o.zone IS NULL AND z.zoneName = '\(ZoneID.homeName)')"
+  private static let inPausedZone = SQL(
+    "in paused zone", "SELECT 1 FROM object o JOIN zone z ON \(isPaused) WHERE o._pk IN (?, ?) LIMIT 1")
   private static let setZone = SQL("set zone", "UPDATE object SET zone = ? WHERE _pk = ?")
   private static let placeObject = SQL("place object", "UPDATE object SET zone = ?, tag = ? WHERE _pk = ?")
   private static let addZone = SQL("add zone", "INSERT OR IGNORE INTO zone(zoneName, ownerRecordName) VALUES (?, ?)")

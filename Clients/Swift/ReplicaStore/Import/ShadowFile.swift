@@ -108,7 +108,7 @@ final class ShadowFile {
     }
   }
 
-  /// Deletes what the server does not have, and was not made here since or is sent again.
+  /// Deletes what the server does not have, and was not made here since, is sent again or lies in a paused zone.
   private func deleteUnseen(_ store: PageApplication) throws {
     let objects = try store.tables.connection.statement(Self.unseen).all { row in
       FoundObject(key: row.int64(0), entity: row.int64(1), zone: nil, state: Tables.State.here)
@@ -140,7 +140,7 @@ final class ShadowFile {
       Pair(link: link, a: row.int64(0), b: row.int64(1))
     }
     for pair in current where !kept.contains(pair) && (!link.isSymmetric || pair.a <= pair.b) {
-      if try !store.isSentAgain(pair) { try store.setPair(pair, isLinked: false) }
+      if try !store.isSentAgain(pair), try !store.isPaused(pair) { try store.setPair(pair, isLinked: false) }
     }
   }
 
@@ -149,7 +149,8 @@ final class ShadowFile {
     "unseen",
     "SELECT o._pk, o.entity FROM object o WHERE o.state = 1 AND NOT EXISTS (SELECT 1 FROM seen WHERE key = o._pk) "
       + "AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.object = o._pk AND p.property = \(Pending.wholeObject)) "
-      + "AND NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.object = o._pk) ORDER BY o._pk")
+      + "AND NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.object = o._pk) "
+      + "AND NOT EXISTS (SELECT 1 FROM zone z WHERE \(PageApplication.isPaused)) ORDER BY o._pk")
   private static let isSent = SQL("is content sent", "SELECT isAtServer FROM content WHERE checksum = ?")
   private static let contents = SQL(
     "shadow contents",
