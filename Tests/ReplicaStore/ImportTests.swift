@@ -267,7 +267,12 @@ func `the default zone's end takes what this device has sent, known to lie there
   let copy = try await Replica.open(World.configuration("\(folder.path)/copy.sqlite", seed: 5), Photos.model)
   let position = try await copy.position()
   #expect(position.storeIdentifier != first.storeIdentifier && position.importToken == nil)
+  // What ended before the server knew the copy is never told, so the first import is a second copy.
+  #expect(position.resetReason == MirrorPosition.copyReason && first.resetReason == nil)
   #expect(try await copy.read { try $0.names(Query("Tag")) } == ["T1"])
+  try await copy.apply(page("t2", saved("Tag", "T2")), event: nil)
+  #expect(try await copy.read { try $0.names(Query("Tag")) } == ["T2"])
+  #expect(try await copy.position().resetReason == nil)
 }
 
 @Test func `one process writes, and another may read`() async throws {

@@ -153,11 +153,16 @@ extension MirrorPosition {
     self.configuration = configuration
   }
 
-  /// Two devices of one identifier would hide each other's changes, so a copy begins anew.
+  /// The reset of a copied file, which the server has not heard of yet.
+  package static let copyReason = "copy"
+
+  /// Two devices of one identifier would hide each other's changes, so a copy begins anew. The server does not tell it
+  /// what ended before it knew the new identifier, so the first import is a second copy (K13).
   mutating func becomeCopy(_ identifier: String) {
     let (account, hash, configuration) = (self.account, modelHash, self.configuration)
     self = MirrorPosition(storeIdentifier: identifier, modelHash: hash, configuration: configuration)
     self.account = account
+    beginReset(Self.copyReason)
   }
 }
 
