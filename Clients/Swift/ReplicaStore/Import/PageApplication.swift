@@ -21,6 +21,8 @@ final class PageApplication {
   private(set) var changedShares: [ZoneID] = []
   private(set) var endedZones: [EndedZone] = []
   private(set) var entityNames: Set<String> = []
+  /// Objects that go together. History does not tell that one of them led to another.
+  private var leaving: Set<Int64> = []
 
   /// - Parameter history: nil for a second file, which nobody reads.
   init(_ snapshot: Snapshot, _ tables: ObjectTables, _ history: HistoryWriter?, _ contents: ContentFolder, now: Int64)
@@ -171,7 +173,14 @@ final class PageApplication {
     try delete(found)
   }
 
-  func delete(_ found: FoundObject) throws {
+  /// Deletes objects that go together.
+  func delete(_ objects: [FoundObject]) throws {
+    leaving = Set(objects.map(\.key))
+    for object in objects { try delete(object) }
+    leaving = []
+  }
+
+  private func delete(_ found: FoundObject) throws {
     guard let entity = schema.entitiesByKey[found.entity] else { return }
     if found.state == Tables.State.here {
       var tombstone: [String: Literal] = [:]
@@ -193,21 +202,32 @@ final class PageApplication {
   /// Ends what leads to a deleted object: another object may get its name. The user's own edits stay (K4).
   private func release(_ key: Int64, _ entity: EntityPlan) throws {
     for relationship in entity.relationships {
+      let destination = try schema.entity(relationship.destination)
       if case .link(let link, _) = relationship.storage {
         for pair in try tables.pairs(link, of: key) where try !pending.hasPair(pair) {
-          _ = try tables.setPair(pair, isLinked: false)
+          guard try tables.setPair(pair, isLinked: false), let inverse = destination.toMany[relationship.inverse]
+          else { continue }
+          try noteReleased(pair.a == key ? pair.b : pair.a, inverse.key)
         }
         continue
       }
-      let destination = try schema.entity(relationship.destination)
       guard let inverse = destination.column(relationship.inverse) else { continue }
       for owner in try tables.pointing(inverse, of: destination, to: key) {
         guard let (id, _) = try snapshot.object(owner),
           try !userProperties(owner, id.recordName, destination).contains(inverse.key)
         else { continue }
         try tables.set(inverse, of: destination, owner, to: .null)
+        try noteReleased(owner, inverse.key)
       }
     }
+  }
+
+  /// A later change of the page may say it of the object itself, and is none then.
+  private func noteReleased(_ owner: Int64, _ property: Int64) throws {
+    guard !leaving.contains(owner), let (id, found) = try snapshot.object(owner), found.state == Tables.State.here
+    else { return }
+    try history?.change(owner, .update, [property])
+    entityNames.insert(id.entityName)
   }
 
   // MARK: Pairs
@@ -259,11 +279,8 @@ final class PageApplication {
       let objects = try tables.connection.statement(Self.objectsOfZone).binding(key, isHome).all { row in
         FoundObject(key: row.int64(0), entity: row.int64(1), zone: key, state: Tables.State.here)
       }
-      for object in objects {
-        // As with a single deletion: the server makes the default zone again when it hears of a new object.
-        if isHome, try pending.isNew(object.key) { continue }
-        try delete(object)
-      }
+      // As with a single deletion: the server makes the default zone again when it hears of a new object.
+      try delete(objects.filter { try !isHome || !pending.isNew($0.key) })
     }
     try noteEnd(ended)
   }

@@ -113,7 +113,7 @@ final class ShadowFile {
     let objects = try store.tables.connection.statement(Self.unseen).all { row in
       FoundObject(key: row.int64(0), entity: row.int64(1), zone: nil, state: Tables.State.here)
     }
-    for object in objects { try store.delete(object) }
+    try store.delete(objects)
   }
 
   private func swap(_ link: LinkTable, into store: PageApplication) throws {
