@@ -77,6 +77,33 @@ import Testing
     }
   }
 
+  @Test func `a refused save of many objects is undone at once, and all of them are sent when it is tried again`()
+    async throws
+  {
+    try await Server.runPhotos { server in
+      let world = try await World(server, nil)
+      try await world.laptop.sync.discard(
+        try #require(try await world.laptop.sync.rejections(in: world.store).first), in: world.store)
+      await world.laptop.sync.setPaused(true)
+      try await world.laptop.save { save in
+        for number in 0..<300 { try save.insert(Tag(name: number == 150 ? "sea" : "\(number)")) }
+      }
+      await world.laptop.sync.setPaused(false)
+      try await world.laptop.sync.syncNow()
+      #expect(try await world.tags(world.laptop) == [world.winner.id])
+      let rejection = try #require(try await world.laptop.sync.rejections(in: world.store).first)
+      #expect(rejection.objects.count == 300)
+      try await world.phone.save { try $0.delete(world.winner.id) }
+      try await world.phone.sync.syncNow()
+      try await world.laptop.sync.retry(rejection, in: world.store)
+      for container in [world.laptop, world.phone] {
+        try await container.sync.syncNow()
+        #expect(try await world.tags(container).count == 300)
+      }
+      await world.close()
+    }
+  }
+
   @Test func `a refused save that is kept is shown until it is discarded`() async throws {
     try await Server.runPhotos { server in
       let world = try await World(server, .keepForLater)

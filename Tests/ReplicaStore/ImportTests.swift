@@ -163,6 +163,38 @@ func `the default zone's end takes what this device has sent, known to lie there
   #expect(try await store.related("Tag", "T1", "photos").isEmpty)
 }
 
+@Test(arguments: [true, false])
+func `history tells once what an imported deletion empties, whatever its page tells first`(isDeletionFirst: Bool)
+  async throws
+{
+  let store = try await TestStore.make()
+  func photo(_ album: String?) -> ImportedChange { saved("Photo", "P1", [:], ["album": album]) }
+  let related = Link(relationship: "related", entity: "Tag", objectID: "T1", targetEntity: "Tag", targetID: "T2")
+  try await store.replica.apply(
+    page(
+      "t1", saved("Album", "A1"), photo("A1"), saved("Tag", "T1"), saved("Tag", "T2"), .link(link("P1", "T1")),
+      .link(related)), event: nil)
+  let deletions = [("Album", "A1"), ("Tag", "T1")].map {
+    ImportedChange.delete(entity: $0, objectID: $1, zoneID: zone)
+  }
+  let rest = [photo(nil), .unlink(link("P1", "T1")), .unlink(related)]
+  try await store.replica.apply(
+    ImportPage(changes: isDeletionFirst ? deletions + rest : rest + deletions, importToken: "t2"), event: nil)
+  var told: [String: [String]] = [:]
+  let history = try await store.replica.history(HistoryQuery()).transactions
+  for change in history.last?.changes ?? [] {
+    told[change.object.recordName, default: []] += change.kind == .delete ? ["-"] : change.updatedProperties.sorted()
+  }
+  #expect(told["P1"]?.sorted() == ["album", "tags"] && told["A1"] == ["-"])
+  #expect(told["T1"]?.last == "-" && (told["T2"] ?? []) + (told["T1"] ?? []).dropLast() == ["related"])
+  // What goes along with a zone is deleted, and not emptied first.
+  try await store.replica.apply(page("t3", saved("Album", "A2"), photo("A2"), .link(link("P1", "T2"))), event: nil)
+  let end = EndedZone(zoneID: zone, reason: "purged", action: .delete)
+  try await store.replica.apply(page("t4", .zone(end)), event: nil)
+  let last = try #require(try await store.replica.history(HistoryQuery()).transactions.last)
+  #expect(last.changes.count == 3 && last.changes.allSatisfy { $0.kind == .delete })
+}
+
 @Test func `an import points to nothing that is deleted here, since the server clears it without a word`() async throws
 {
   let store = try await TestStore.make()
@@ -267,7 +299,12 @@ func `the default zone's end takes what this device has sent, known to lie there
   let copy = try await Replica.open(World.configuration("\(folder.path)/copy.sqlite", seed: 5), Photos.model)
   let position = try await copy.position()
   #expect(position.storeIdentifier != first.storeIdentifier && position.importToken == nil)
+  // What ended before the server knew the copy is never told, so the first import is a second copy.
+  #expect(position.resetReason == MirrorPosition.copyReason && first.resetReason == nil)
   #expect(try await copy.read { try $0.names(Query("Tag")) } == ["T1"])
+  try await copy.apply(page("t2", saved("Tag", "T2")), event: nil)
+  #expect(try await copy.read { try $0.names(Query("Tag")) } == ["T2"])
+  #expect(try await copy.position().resetReason == nil)
 }
 
 @Test func `one process writes, and another may read`() async throws {

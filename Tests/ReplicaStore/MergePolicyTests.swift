@@ -1,5 +1,6 @@
 // Merge policies: what each makes of an edit, a deletion and a pair that were based on an older state.
 
+import FoundationEssentials
 import MirrorWire
 import Testing
 
@@ -79,4 +80,24 @@ func `a deletion of an object that somebody changed since stands, or is left out
   #expect(try await contest.store.values("Photo", "P1")?["size"] == .integer(1))
   try await contest.save(.error) { try $0.update("Photo", "P1", ["size": .integer(9)]) }
   #expect(try await contest.store.values("Photo", "P1")?["size"] == .integer(9))
+}
+
+@Test(arguments: [.error, .mergeByPropertyStoreTrump, .overwrite, .rollback] as [MergePolicy])
+func `a policy that looks for conflicts refuses a save whose base is older than the history`(policy: MergePolicy)
+  async throws
+{
+  let contest = try await Contest()
+  try await contest.store.export()
+  #expect(try await contest.store.replica.purgeHistory(before: .distantFuture, force: true) == 2)
+  await #expect(throws: StoreError.historyTokenExpired) {
+    try await contest.save(policy) { try $0.update("Photo", "P1", ["title": .text("mine")]) }
+  }
+  await #expect(throws: StoreError.historyTokenExpired) {
+    try await contest.save(policy) { try $0.delete("Photo", "P1") }
+  }
+  #expect(try await contest.store.values("Photo", "P1")?["title"] == .text("theirs"))
+  // Nobody can have changed what is new, and nothing of a save that wins anyway depends on history.
+  try await contest.save(policy) { try $0.insert("Tag", "T2") }
+  try await contest.save(.mergeByPropertyObjectTrump) { try $0.update("Photo", "P1", ["title": .text("mine")]) }
+  #expect(try await contest.store.values("Photo", "P1")?["title"] == .text("mine"))
 }

@@ -168,3 +168,116 @@ import Testing
   #expect(try await store.values("Photo", "P1")?["tagCount"] == .integer(0))
   #expect(try await store.replica.objectsToReread(limit: 10).isEmpty)
 }
+
+/// A store whose only save the server refused: it is to be undone, and no object was read anew.
+private struct Refused {
+  let store: TestStore
+  let identifier: String
+  let sent: Transaction
+
+  init(_ author: String? = nil, _ body: @escaping @Sendable (SaveTransaction) throws -> Void) async throws {
+    store = try await TestStore.make()
+    try await store.replica.apply(
+      page(
+        "t1", saved("Photo", "P1", ["title": .string("a"), "size": .integer(1)]), saved("Tag", "T1"),
+        saved("Tag", "T2"), saved("Tag", "T4"), .link(link("P1", "T2"))), event: nil)
+    var options = SaveOptions()
+    options.author = author
+    _ = try await store.replica.save(options, body)
+    sent = try #require(try await store.outbox().first)
+    let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+    let error = ServerError(status: 400, serverErrorCode: "UNIQUE_FIELD_ERROR", reason: "a duplicate")
+    identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+    try await store.replica.revert(identifier)
+  }
+
+  /// What waits to be sent, in one order of objects.
+  func waiting() async throws -> [[ObjectChange]] {
+    try await store.outbox().map { $0.changes.sorted { $0.objectID < $1.objectID } }
+  }
+
+  var sentChanges: [ObjectChange] { sent.changes.sorted { $0.objectID < $1.objectID } }
+}
+
+/// An insertion, an update with pairs, and a deletion.
+private func everything(_ save: SaveTransaction) throws {
+  try save.update("Photo", "P1", ["title": .text("mine"), "size": .null, "album": .object("A9")])
+  try save.link("Photo", "P1", "tags", "T1")
+  try save.link("Photo", "P1", "tags", "T2", false)
+  try save.insert("Tag", "T3", ["name": .text("new")])
+  try save.link("Photo", "P1", "tags", "T3")
+  try save.delete("Tag", "T4")
+}
+
+@Test func `a refused save that is tried again before its objects are read anew is sent whole`() async throws {
+  let refused = try await Refused(nil, everything)
+  let store = refused.store
+  let lastNumber = store.replica.lastNumber
+  try await store.replica.retry(refused.identifier)
+  #expect(try await refused.waiting() == [refused.sentChanges] && refused.sentChanges.count == 3)
+  #expect(try await store.replica.rejected().isEmpty)
+  // Nothing changes here, so no history tells of it.
+  #expect(store.replica.lastNumber == lastNumber)
+  // All of it is the user's again.
+  for name in ["T3", "P1", "T4"] {
+    let entity = name == "P1" ? "Photo" : "Tag"
+    try await store.replica.reread(AnyObjectID(entityName: entity, recordName: name), as: nil)
+  }
+  try await store.replica.apply(
+    page("t2", saved("Photo", "P1", ["title": .string("theirs")]), saved("Tag", "T4"), .unlink(link("P1", "T1"))),
+    event: nil)
+  #expect(try await store.values("Photo", "P1") == ["title": .text("mine"), "tagCount": .integer(2)])
+  #expect(try await store.names(Query("Tag")) == ["T1", "T2", "T3"])
+  #expect(try await store.replica.objectsToReread(limit: 10).isEmpty)
+  // Twice is once.
+  try await store.replica.retry(refused.identifier)
+  try await store.export()
+  #expect(try await store.outbox().isEmpty)
+  #expect(try await store.replica.objectsToReread(limit: 10).count == 3)
+}
+
+@Test(arguments: ["P1", "T3", "T4"])
+func `a refused save of which one object was read anew is one save again`(name: String) async throws {
+  let refused = try await Refused(nil, everything)
+  let store = refused.store
+  if name == "T3" {
+    try await store.replica.reread(AnyObjectID(entityName: "Tag", recordName: name), as: nil)
+  } else {
+    let entity = name == "P1" ? "Photo" : "Tag"
+    let values = name == "P1" ? #""title":"a","size":1"# : ""
+    let pairs = name == "P1" ? #""tags":["T2"],"album":null"# : ""
+    let json = #"""
+      {"entity":"\#(entity)","objectID":"\#(name)","zoneID":\#
+      {"zoneName":"\#(zone.zoneName)","ownerRecordName":"_me"},\#
+      "attributes":{\#(values)},"relationships":{\#(pairs)},"syncState":"exported"}
+      """#
+    let answer = try JSONDecoder().decode(ObjectAnswer.self, from: Data(json.utf8))
+    try await store.replica.reread(AnyObjectID(entityName: entity, recordName: name), as: answer)
+  }
+  try await store.replica.retry(refused.identifier)
+  #expect(try await refused.waiting() == [refused.sentChanges])
+  #expect(try await Set(store.names(Query("Tag"))) == ["T1", "T2", "T3"])
+  #expect(try await store.related("Photo", "P1", "tags") == ["T1", "T3"])
+}
+
+@Test func `what another device changed since a refusal is the retried save's again, here and at the server`()
+  async throws
+{
+  let refused = try await Refused(nil, everything)
+  let store = refused.store
+  try await store.replica.apply(
+    page("t2", saved("Photo", "P1", ["title": .string("theirs")]), .unlink(link("P1", "T1"))), event: nil)
+  try await store.replica.retry(refused.identifier)
+  #expect(try await refused.waiting() == [refused.sentChanges])
+  #expect(try await store.values("Photo", "P1")?["title"] == .text("mine"))
+  #expect(try await store.related("Photo", "P1", "tags") == ["T1", "T3"])
+}
+
+@Test func `objects that were sent again after their zone's end, and refused, are sent when the app tries again`()
+  async throws
+{
+  let refused = try await Refused(MirroringAuthor.reupload) { try $0.insert("Tag", "T3", ["name": .text("new")]) }
+  #expect(try await refused.store.replica.objectsToReread(limit: 10).isEmpty)
+  try await refused.store.replica.retry(refused.identifier)
+  #expect(try await refused.waiting() == [refused.sentChanges])
+}

@@ -286,6 +286,33 @@ import Testing
     }
   }
 
+  @Test func `a content of an object that a reset tells is fetched, and named by another object`() async throws {
+    try await Server.run(["--asset-threshold", "1000"]) { server in
+      let user = try await server.user("grace")
+      let (phone, laptop) = (try await stored(server), try await stored(server))
+      let devices = [try await Device(user, replica: phone), try await Device(user, replica: laptop)]
+      try await devices[1].sync()
+      let content = Data(repeating: 7, count: 1_000_000)
+      let file = server.folder.appending(path: UUID().uuidString)
+      try content.write(to: file)
+      let name = try ContentFile.measure(file.path)
+      try await insert("p1", name, into: phone, [name.checksum: .data(content)])
+      await devices[1].mirroring.stop()
+      try await devices[0].sync()
+      await devices[1].loop.take(.resetWanted)
+      try await devices[1].sync()
+      #expect(try await laptop.replica.content(name.checksum)?.owner.recordName == "p1")
+      try await insert("p2", name, into: laptop, [:])
+      for device in [devices[1], devices[0]] { try await device.sync() }
+      #expect(try await laptop.replica.rejected().isEmpty)
+      #expect(try await phone.shown().count == 2)
+      try await devices[1].loop.fetchContent(name.checksum)
+      let path = try #require(try await laptop.replica.content(name.checksum)?.content.path)
+      #expect(try Data(contentsOf: URL(filePath: path)) == content)
+      for device in devices { await device.mirroring.stop() }
+    }
+  }
+
   private func insert(
     _ post: String, _ photo: ContentName, into replica: StoredReplica, _ contents: [String: ContentSource]
   ) async throws {

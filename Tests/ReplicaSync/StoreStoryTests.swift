@@ -28,46 +28,6 @@ private final class KeptTokens: Account.TokenStore {
     throw Unexpected("the status ended")
   }
 
-  // MARK: Copies
-
-  @Test func `a copied file is another device: it imports from the beginning, and neither hides the other's changes`()
-    async throws
-  {
-    try await Server.run { server in
-      let user = try await server.user("grace")
-      let path = "\(server.folder.path)/first"
-      let first = try await StoredReplica(path, modelHash: server.modelHash)
-      let phone = try await Device(user, replica: first)
-      try await phone.sync()
-      try await phone.replica.save { $0.insert("Tag", "t1", ["name": .string("sea")]) }
-      try await phone.sync()
-      await phone.mirroring.stop()
-      let former = try await first.replica.position().storeIdentifier
-      await first.replica.close()
-      for name in try FileManager.default.contentsOfDirectory(atPath: server.folder.path) where name.hasPrefix("first")
-      {
-        let copy = name.replacing("first", with: "second")
-        try FileManager.default.copyItem(
-          atPath: "\(server.folder.path)/\(name)", toPath: "\(server.folder.path)/\(copy)")
-      }
-      let replicas = [
-        try await StoredReplica(path, modelHash: server.modelHash),
-        try await StoredReplica("\(server.folder.path)/second", modelHash: server.modelHash),
-      ]
-      #expect(try await replicas[0].replica.position().storeIdentifier == former)
-      #expect(try await replicas[1].replica.position().storeIdentifier != former)
-      let devices = [try await Device(user, replica: replicas[0]), try await Device(user, replica: replicas[1])]
-      for (index, device) in devices.enumerated() {
-        try await device.replica.save { $0.insert("Tag", "of-\(index)", ["name": .string("sand")]) }
-      }
-      for _ in 0..<2 { for device in devices { try await device.sync() } }
-      for device in devices {
-        #expect(try await device.shown().count == 3)
-        await device.mirroring.stop()
-      }
-    }
-  }
-
   // MARK: Accounts
 
   @Test func `a program signs in by a port of this machine, and keeps each renewed token before it uses it`()

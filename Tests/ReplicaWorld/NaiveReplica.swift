@@ -220,7 +220,9 @@ package final class NaiveReplica: MirroredStore {
     }
   }
   package func objectsToReread(limit: Int) async throws(StoreError) -> [AnyObjectID] {
-    Array(file.toReread.prefix(limit))
+    let file = file
+    let free = file.toReread.filter { object in !file.outbox.contains { $0.transaction.names(object.recordName) } }
+    return Array(free.prefix(limit))
   }
   package func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError) {
     try commit { file in

@@ -233,8 +233,10 @@ struct Exchange: Sendable {
   }
 
   private func reread() async throws {
-    for object in try await store.objectsToReread(limit: 100) {
-      try await store.reread(object, as: try await plane.object(object.recordName))
+    while true {
+      let objects = try await store.objectsToReread(limit: 100)
+      if objects.isEmpty { return }
+      for object in objects { try await store.reread(object, as: try await plane.object(object.recordName)) }
     }
   }
 

@@ -85,6 +85,8 @@ package actor SyncLoop {
     let facts = SyncFacts(
       isSetUp: isSetUp, hasPending: figures.pendingTransactions > 0, hasUnknownFate: figures.pendingTransactions > 0,
       resetCount: position.failedResetCount, hasPings: hasPings)
+    // The server would leave out what a copied file sends first, as known to it.
+    if position.resetReason == MirrorPosition.copyReason { take(.resetWanted) }
     take(.started(facts))
   }
 

@@ -57,9 +57,16 @@ extension Replica {
       let transaction = try Transaction(json: body)
       var options = SaveOptions()
       (options.author, options.contextName) = (transaction.author, transaction.contextName)
-      // What it did is done again, to the objects as they are now.
+      // What it did is done again, to the objects as they are now. Those that nobody has read anew still are what it
+      // made of them, and the server knows nothing of that; those that are sent again are never read anew.
       _ = try await save(options) { save in
-        for change in transaction.changes { try save.apply(change) }
+        guard let row = try RejectedRow(identifier, save.snapshot, save.tables) else { return }
+        save.retriedNumber = row.number
+        let list = RereadList(save.snapshot)
+        for change in transaction.changes {
+          let isRefused = try transaction.author == MirroringAuthor.reupload || list.contains(change.objectID)
+          try save.apply(change, isRefused: isRefused)
+        }
         try save.tables.connection.statement(RejectedRow.delete).binding(identifier).run()
       }
     } catch { throw storeError(error) }

@@ -78,21 +78,21 @@ enum TransactionText {
   /// - Parameter pairs: those that its history tells.
   /// - Returns: nil if nothing of it is mirrored.
   static func change(_ edit: Edit, _ pairs: [PairEdit]) -> ChangeText? {
-    let places = edit.changed.filter { edit.entity.columns[$0].isMirrored }
-    if edit.kind == .update, places.isEmpty, pairs.isEmpty { return nil }
+    let (kind, places) = (edit.toldKind, edit.toldPlaces.filter { edit.entity.columns[$0].isMirrored })
+    if kind == .update, places.isEmpty, pairs.isEmpty { return nil }
     var text = JSONText()
     text.open("{")
-    text.member("changeType", edit.kind == .insert ? "insert" : edit.kind == .update ? "update" : "delete")
+    text.member("changeType", kind == .insert ? "insert" : kind == .update ? "update" : "delete")
     text.member("entity", edit.entity.name)
     text.member("objectID", edit.id.recordName)
-    if edit.kind == .delete {
+    if kind == .delete {
       tombstone(edit, &text)
     } else {
       attributes(edit, places.filter { edit.entity.columns[$0].toOne == nil }, &text)
       relationships(edit, places.filter { edit.entity.columns[$0].toOne != nil }, pairs, &text)
     }
     text.close("}")
-    return ChangeText(bytes: text.bytes, isDeletion: edit.kind == .delete)
+    return ChangeText(bytes: text.bytes, isDeletion: kind == .delete)
   }
 
   private static func tombstone(_ edit: Edit, _ text: inout JSONText) {
@@ -115,7 +115,7 @@ enum TransactionText {
     for place in places {
       guard let attribute = edit.entity.columns[place].attribute else { continue }
       text.key(attribute.name)
-      text.value(edit.values[place] ?? .null, of: attribute)
+      text.value(edit.told(place), of: attribute)
     }
     text.close("}")
   }
@@ -126,7 +126,7 @@ enum TransactionText {
     text.open("{")
     for place in places {
       text.key(edit.entity.columns[place].name)
-      if case .object(let name)? = edit.values[place] { text.string(name) } else { text.raw("null") }
+      if case .object(let name) = edit.told(place) { text.string(name) } else { text.raw("null") }
     }
     for name in Set(pairs.map(\.relationship.name)).sorted() {
       text.key(name)

@@ -75,9 +75,12 @@ struct StoreOpening {
         throw StoreError.unknownModel(hash: stored.hash)
       }
       let earlier = try SchemaBuilder(model: stored, configuration: position.configuration, keys: keys).build()
+      try makeMissing(earlier.links, connection)
       try Migration(connection, from: earlier, to: schema).run()
       try meta.set("model", model.current)
       try runStages(from: stored.hash, connection, schema, position)
+    } else {
+      try makeMissing(schema.links, connection)
     }
     try EventLog(connection).endInterrupted(at: configuration.now())
     position.adapt(model.hash, configuration.configuration)
@@ -88,6 +91,16 @@ struct StoreOpening {
     }
     try meta.set("position", position)
     return try finish(connection, schema, position)
+  }
+
+  /// Makes tables that former versions left out: those of subentities' relationships that have one name.
+  private func makeMissing(_ links: [LinkTable], _ connection: Connection) throws {
+    for link in links {
+      let name = String(link.table.dropFirst().dropLast())
+      if try connection.statement(Self.hasTable).binding(name).first({ _ in true }) == nil {
+        for sql in Tables.create(link) { try connection.execute(sql) }
+      }
+    }
   }
 
   /// Runs the app's steps of the migration; all that they do is one save.
@@ -135,6 +148,7 @@ struct StoreOpening {
   }
 
   private static let hasMeta = SQL("has meta", "SELECT count(*) FROM sqlite_master WHERE name = 'meta'")
+  private static let hasTable = SQL("has table", "SELECT 1 FROM sqlite_master WHERE name = ?")
   private static let lastNumber = SQL(
     "last number",
     "SELECT max(coalesce((SELECT max(number) FROM history), 0), coalesce((SELECT value FROM meta WHERE key = "
@@ -153,11 +167,16 @@ extension MirrorPosition {
     self.configuration = configuration
   }
 
-  /// Two devices of one identifier would hide each other's changes, so a copy begins anew.
+  /// The reset of a copied file, which the server has not heard of yet.
+  package static let copyReason = "copy"
+
+  /// Two devices of one identifier would hide each other's changes, so a copy begins anew. The server does not tell it
+  /// what ended before it knew the new identifier, so the first import is a second copy (K13).
   mutating func becomeCopy(_ identifier: String) {
     let (account, hash, configuration) = (self.account, modelHash, self.configuration)
     self = MirrorPosition(storeIdentifier: identifier, modelHash: hash, configuration: configuration)
     self.account = account
+    beginReset(Self.copyReason)
   }
 }
 

@@ -142,9 +142,11 @@ final class Writer {
         contextName: options.contextName,
         bundleID: configuration.bundleID, processID: configuration.processID,
         importToken: options.base.map(\.importToken) ?? position.importToken)
-      outcome.hasExports = try SaveCommit(save, header, isMirrored: configuration.isMirrored).write(number: number)
-      outcome.number = number
+      let written = try SaveCommit(save, header, isMirrored: configuration.isMirrored).write(number: number)
+      outcome.hasExports = written.hasExports
       outcome.entityNames = save.touchedEntities
+      guard written.hasHistory else { return (value, lastNumber) }
+      outcome.number = number
       return (value, number)
     }
   }

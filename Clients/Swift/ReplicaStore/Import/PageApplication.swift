@@ -21,6 +21,8 @@ final class PageApplication {
   private(set) var changedShares: [ZoneID] = []
   private(set) var endedZones: [EndedZone] = []
   private(set) var entityNames: Set<String> = []
+  /// Objects that go together. History does not tell that one of them led to another.
+  private var leaving: Set<Int64> = []
 
   /// - Parameter history: nil for a second file, which nobody reads.
   init(_ snapshot: Snapshot, _ tables: ObjectTables, _ history: HistoryWriter?, _ contents: ContentFolder, now: Int64)
@@ -159,6 +161,11 @@ final class PageApplication {
 
   func isSentAgain(_ pair: Pair) throws -> Bool { try pending.isSentAgain(pair.a) || pending.isSentAgain(pair.b) }
 
+  /// No page tells what lies in a zone that waits for somebody's decision.
+  func isPaused(_ pair: Pair) throws -> Bool {
+    try tables.connection.statement(Self.inPausedZone).binding(pair.a, pair.b).first { _ in true } ?? false
+  }
+
   /// An imported deletion is applied whatever was edited (K5). Only an object that was made here since stays: the
   /// server makes it again when it hears of it, and never tells a store its own saves.
   func delete(_ name: String) throws {
@@ -166,7 +173,14 @@ final class PageApplication {
     try delete(found)
   }
 
-  func delete(_ found: FoundObject) throws {
+  /// Deletes objects that go together.
+  func delete(_ objects: [FoundObject]) throws {
+    leaving = Set(objects.map(\.key))
+    for object in objects { try delete(object) }
+    leaving = []
+  }
+
+  private func delete(_ found: FoundObject) throws {
     guard let entity = schema.entitiesByKey[found.entity] else { return }
     if found.state == Tables.State.here {
       var tombstone: [String: Literal] = [:]
@@ -188,21 +202,32 @@ final class PageApplication {
   /// Ends what leads to a deleted object: another object may get its name. The user's own edits stay (K4).
   private func release(_ key: Int64, _ entity: EntityPlan) throws {
     for relationship in entity.relationships {
+      let destination = try schema.entity(relationship.destination)
       if case .link(let link, _) = relationship.storage {
         for pair in try tables.pairs(link, of: key) where try !pending.hasPair(pair) {
-          _ = try tables.setPair(pair, isLinked: false)
+          guard try tables.setPair(pair, isLinked: false), let inverse = destination.toMany[relationship.inverse]
+          else { continue }
+          try noteReleased(pair.a == key ? pair.b : pair.a, inverse.key)
         }
         continue
       }
-      let destination = try schema.entity(relationship.destination)
       guard let inverse = destination.column(relationship.inverse) else { continue }
       for owner in try tables.pointing(inverse, of: destination, to: key) {
         guard let (id, _) = try snapshot.object(owner),
           try !userProperties(owner, id.recordName, destination).contains(inverse.key)
         else { continue }
         try tables.set(inverse, of: destination, owner, to: .null)
+        try noteReleased(owner, inverse.key)
       }
     }
+  }
+
+  /// A later change of the page may say it of the object itself, and is none then.
+  private func noteReleased(_ owner: Int64, _ property: Int64) throws {
+    guard !leaving.contains(owner), let (id, found) = try snapshot.object(owner), found.state == Tables.State.here
+    else { return }
+    try history?.change(owner, .update, [property])
+    entityNames.insert(id.entityName)
   }
 
   // MARK: Pairs
@@ -244,24 +269,26 @@ final class PageApplication {
 
   private func end(_ ended: EndedZone) throws {
     endedZones.append(ended)
-    let key = try zone(ended.zoneID)
     switch ended.action {
-    case .pause: try tables.connection.statement(Self.pauseZone).binding(key).run()
+    case .pause: break
     // The objects lie there again when they are sent (`ZoneReupload`).
-    case .reupload: try tables.connection.statement(Self.forgetShare).binding(key).run()
+    case .reupload: break
     case .delete:
-      let isHome = ended.zoneID.zoneName == ZoneID.homeName
+      let (key, isHome) = (try zone(ended.zoneID), ended.zoneID.zoneName == ZoneID.homeName)
       try dropSentAgain(of: ended.zoneID)
       let objects = try tables.connection.statement(Self.objectsOfZone).binding(key, isHome).all { row in
         FoundObject(key: row.int64(0), entity: row.int64(1), zone: key, state: Tables.State.here)
       }
-      for object in objects {
-        // As with a single deletion: the server makes the default zone again when it hears of a new object.
-        if isHome, try pending.isNew(object.key) { continue }
-        try delete(object)
-      }
-      try tables.connection.statement(Self.forgetShare).binding(key).run()
+      // As with a single deletion: the server makes the default zone again when it hears of a new object.
+      try delete(objects.filter { try !isHome || !pending.isNew($0.key) })
     }
+    try noteEnd(ended)
+  }
+
+  /// Changes what the store knows of an ended zone itself, and no object.
+  func noteEnd(_ ended: EndedZone) throws {
+    try tables.connection.statement(ended.action == .pause ? Self.pauseZone : Self.forgetShare)
+      .binding(try zone(ended.zoneID)).run()
   }
 
   /// Sends no object of the zone again that waits for it after an earlier end.
@@ -278,7 +305,7 @@ final class PageApplication {
       try contents.make()
       try ContentFile.store(.data(data), at: contents.path(of: name.checksum), isSynced: false)
     }
-    try tables.connection.statement(Self.keepContent).binding(name.checksum, name.byteCount, true, now).run()
+    try noteContent(name, nil, until: nil, owner: nil)
     return name
   }
 
@@ -288,15 +315,21 @@ final class PageApplication {
       guard case .asset(let asset) = value,
         let name = ContentName(fileChecksum: asset.fileChecksum, byteCount: asset.size)
       else { continue }
-      noteContent(name, asset.downloadURL, owner: object.objectID)
+      // Dropped because a content without an address is asked for again, by its owner.
+      try? noteContent(name, asset.downloadURL, until: now + Self.addressLifetime, owner: object.objectID)
     }
   }
 
-  /// Dropped because a content without an address is asked for again, by its owner.
-  private func noteContent(_ name: ContentName, _ address: String?, owner: String) {
-    guard let key = try? snapshot.find(owner)?.key else { return }
-    try? tables.connection.statement(Self.noteContent).binding(
-      name.checksum, name.byteCount, address, now + Self.addressLifetime, contents.localPath(of: name) != nil, now, key
+  /// - Parameter owner: nil: it came within its page, so it is here.
+  func noteContent(_ name: ContentName, _ address: String?, until expiry: Int64?, owner: String?) throws {
+    let isHere = contents.localPath(of: name) != nil
+    guard let owner else {
+      try tables.connection.statement(Self.keepContent).binding(name.checksum, name.byteCount, isHere, now).run()
+      return
+    }
+    guard let key = try snapshot.find(owner)?.key else { return }
+    try tables.connection.statement(Self.noteContent).binding(
+      name.checksum, name.byteCount, address, expiry, isHere, now, key
     )
     .run()
   }
@@ -304,6 +337,11 @@ final class PageApplication {
   /// An address is valid for 15 minutes.
   private static let addressLifetime: Int64 = 14 * 60 * 1000
 
+  /// Whether zone `z` is paused and has object `o`.
+  static let isPaused =
+    "z.isPaused = 1 AND (z.key = o.zone OR o.zone IS NULL AND z.zoneName = '\(ZoneID.homeName)')"
+  private static let inPausedZone = SQL(
+    "in paused zone", "SELECT 1 FROM object o JOIN zone z ON \(isPaused) WHERE o._pk IN (?, ?) LIMIT 1")
   private static let setZone = SQL("set zone", "UPDATE object SET zone = ? WHERE _pk = ?")
   private static let placeObject = SQL("place object", "UPDATE object SET zone = ?, tag = ? WHERE _pk = ?")
   private static let addZone = SQL("add zone", "INSERT OR IGNORE INTO zone(zoneName, ownerRecordName) VALUES (?, ?)")
@@ -317,7 +355,7 @@ final class PageApplication {
   private static let keepContent = SQL(
     "keep imported content",
     "INSERT INTO content(checksum, byteCount, isHere, isAtServer, usedAt) VALUES (?1, ?2, ?3, 1, ?4) ON CONFLICT DO "
-      + "UPDATE SET isHere = 1, isAtServer = 1"
+      + "UPDATE SET isHere = ?3, isAtServer = 1"
   )
   private static let noteContent = SQL(
     "note content",

@@ -164,6 +164,7 @@ extension Writer {
     var reupload = ZoneReupload(self, application, importToken: page.importToken)
     // In this commit, because the second file's swap looks at what is sent again.
     for ended in told.endedZones {
+      try application.noteEnd(ended)
       if ended.action == .delete { try application.dropSentAgain(of: ended.zoneID) }
       if isSentAgain(ended) { try reupload.insertObjects(of: ended.zoneID) }
     }

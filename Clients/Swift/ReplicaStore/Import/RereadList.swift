@@ -21,6 +21,12 @@ struct RereadList {
     try connection.statement(Self.delete).binding(found.key).run()
   }
 
+  /// True if the object is still what the refused transaction made of it, or was changed since.
+  func contains(_ name: String) throws -> Bool {
+    guard let found = try snapshot.find(name) else { return false }
+    return try connection.statement(Self.find).binding(found.key).first { _ in true } ?? false
+  }
+
   /// Those that no waiting save names: what the server answers later has such a save, and nobody else tells of it.
   /// `WaitingNames` has read all rows.
   func objects(_ limit: Int) throws -> [AnyObjectID] {
@@ -31,6 +37,7 @@ struct RereadList {
   }
 
   private static let insert = SQL("add reread", "INSERT OR IGNORE INTO reread(object) VALUES (?)")
+  private static let find = SQL("is reread", "SELECT 1 FROM reread WHERE object = ?")
   private static let delete = SQL("remove reread", "DELETE FROM reread WHERE object = ?")
   private static let select = SQL(
     "rereads",

@@ -61,6 +61,7 @@ final class ShadowFile {
     for entity in snapshot.schema.all where !entity.isAbstract { try swap(entity, into: store) }
     try deleteUnseen(store)
     for link in store.schema.links { try swap(link, into: store) }
+    try noteContents(in: store)
     try seen.execute("DELETE FROM seen")
   }
 
@@ -96,12 +97,23 @@ final class ShadowFile {
     }
   }
 
-  /// Deletes what the server does not have, and was not made here since or is sent again.
+  /// Tells the store where the contents of its objects are. Those that wait to be sent are here.
+  private func noteContents(in store: PageApplication) throws {
+    let isSent = try store.tables.connection.statement(Self.isSent)
+    try connection.prepare(Self.contents).forEach { row in
+      if try isSent.binding(row.text(0)).first({ $0.bool(0) }) == false { return }
+      try store.noteContent(
+        ContentName(checksum: row.text(0), byteCount: row.int64(1)), row.optionalText(2),
+        until: row.optionalInt64(3), owner: row.isNull(4) ? nil : RecordName.read(row, 4))
+    }
+  }
+
+  /// Deletes what the server does not have, and was not made here since, is sent again or lies in a paused zone.
   private func deleteUnseen(_ store: PageApplication) throws {
     let objects = try store.tables.connection.statement(Self.unseen).all { row in
       FoundObject(key: row.int64(0), entity: row.int64(1), zone: nil, state: Tables.State.here)
     }
-    for object in objects { try store.delete(object) }
+    try store.delete(objects)
   }
 
   private func swap(_ link: LinkTable, into store: PageApplication) throws {
@@ -128,7 +140,7 @@ final class ShadowFile {
       Pair(link: link, a: row.int64(0), b: row.int64(1))
     }
     for pair in current where !kept.contains(pair) && (!link.isSymmetric || pair.a <= pair.b) {
-      if try !store.isSentAgain(pair) { try store.setPair(pair, isLinked: false) }
+      if try !store.isSentAgain(pair), try !store.isPaused(pair) { try store.setPair(pair, isLinked: false) }
     }
   }
 
@@ -137,5 +149,11 @@ final class ShadowFile {
     "unseen",
     "SELECT o._pk, o.entity FROM object o WHERE o.state = 1 AND NOT EXISTS (SELECT 1 FROM seen WHERE key = o._pk) "
       + "AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.object = o._pk AND p.property = \(Pending.wholeObject)) "
-      + "AND NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.object = o._pk) ORDER BY o._pk")
+      + "AND NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.object = o._pk) "
+      + "AND NOT EXISTS (SELECT 1 FROM zone z WHERE \(PageApplication.isPaused)) ORDER BY o._pk")
+  private static let isSent = SQL("is content sent", "SELECT isAtServer FROM content WHERE checksum = ?")
+  private static let contents = SQL(
+    "shadow contents",
+    "SELECT c.checksum, c.byteCount, c.downloadURL, c.expiry, o.name FROM content c LEFT JOIN object o "
+      + "ON o._pk = c.owner ORDER BY c.checksum")
 }

@@ -15,13 +15,16 @@ enum WireValue {
     case .integer(let number):
       switch attribute.type {
       case .integer16, .integer32, .integer64, .boolean: return .integer(number)
-      case .double, .float: return .real(Double(number))
+      case .double: return .real(Double(number))
+      case .float: return .real(Double(Float(number)))
       case .decimal: return .text(String(number))
       default: return nil
       }
     case .double(let number):
       switch attribute.type {
-      case .double, .float: return .real(number)
+      case .double: return .real(number)
+      // The number that the device has which saved it.
+      case .float: return Float(number).isFinite ? .real(Double(Float(number))) : nil
       case .decimal: return .text("\(Decimal(number))")
       default: return nil
       }
@@ -58,7 +61,8 @@ enum WireValue {
     guard let text = attribute.defaultValue else { return .null }
     switch attribute.type {
     case .integer16, .integer32, .integer64: return Int64(text).map { .integer($0) } ?? .null
-    case .double, .float: return Double(text).map { .real($0) } ?? .null
+    case .double: return Double(text).map { .real($0) } ?? .null
+    case .float: return Float(text).map { .real(Double($0)) } ?? .null
     case .boolean: return .integer(["YES", "TRUE", "1"].contains(text.uppercased()) ? 1 : 0)
     // Xcode writes seconds since 2001.
     case .date: return Double(text).map { Date(timeIntervalSinceReferenceDate: $0).literal } ?? .null

@@ -15,6 +15,8 @@ final class Edit {
   private(set) var values: [Int: Literal] = [:]
   /// Of a deletion: the preserved attributes.
   var tombstone: [String: Literal] = [:]
+  /// A change that the server refused and the tables still have: it is told again.
+  private(set) var refused: (kind: Kind, values: [Int: Literal])?
 
   init(key: Int64, id: AnyObjectID, entity: EntityPlan, zone: Int64?, kind: Kind) {
     self.key = key
@@ -40,6 +42,22 @@ final class Edit {
     }
   }
 
+  /// Notes a refused change.
+  /// - Parameter values: of the places that it tells.
+  func noteRefused(_ kind: Kind, _ values: [Int: Literal]) { refused = (kind, values) }
+
+  /// Nothing changes, and nothing is told again.
+  var isEmpty: Bool { kind == .update && changed.isEmpty && refused == nil }
+
+  // MARK: What the server is told
+
+  var toldKind: Kind { kind == .update ? refused?.kind ?? kind : kind }
+  var toldPlaces: [Int] {
+    guard let refused, toldKind != .delete else { return changed }
+    return Set(changed + refused.values.keys.filter { toldKind == .update || told($0) != .null }).sorted()
+  }
+  func told(_ place: Int) -> Literal { values[place] ?? refused?.values[place] ?? .null }
+
   /// Places of changed columns, ascending; of an insertion those that have a value.
   var changed: [Int] {
     let places = kind == .insert ? values.keys.filter { values[$0] != .null } : Array(values.keys)
@@ -61,4 +79,6 @@ struct PairEdit {
   let owner: Int64
   let relationship: RelationshipPlan
   let target: AnyObjectID
+  /// The server refused it and the tables still have it so: it is told again.
+  var isRefused = false
 }

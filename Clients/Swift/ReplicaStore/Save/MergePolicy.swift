@@ -3,7 +3,7 @@
 import SQLite
 
 /// What a save does about properties that somebody else has changed since the generation that it is based on
-/// (`NSMergePolicy`).
+/// (`NSMergePolicy`). All but `mergeByPropertyObjectTrump` throw `historyTokenExpired` if the history since was purged.
 public enum MergePolicy: Sendable {
   /// Saves nothing, and throws `conflicts`.
   case error
@@ -39,6 +39,10 @@ final class MergeBase {
   /// The changes of an object since. The first call reads all of history since, because history has no index by object.
   func changes(of key: Int64, _ connection: Connection) throws -> Changes {
     if let changes { return changes[key] ?? Changes() }
+    // What a save wins anyway needs no history.
+    if policy != .mergeByPropertyObjectTrump, number < (try Meta(connection).number("purgedThrough") ?? 0) {
+      throw StoreError.historyTokenExpired
+    }
     var read: [Int64: Changes] = [:]
     try connection.statement(Self.since).binding(number).forEach { row in
       let author = row.optionalText(1)
@@ -93,7 +97,7 @@ struct ConflictResolver {
         try save.undoPairs(of: edit.key)
       case .overwrite: try overwrite(edit)
       }
-      if edit.kind == .update, edit.changed.isEmpty, !save.hasPairs(of: edit.key) { save.forget(edit.key) }
+      if edit.isEmpty, !save.hasPairs(of: edit.key) { save.forget(edit.key) }
     }
     if base.policy == .error, !conflicts.isEmpty { throw StoreError.conflicts(conflicts) }
   }

@@ -130,7 +130,8 @@ final class ObjectTables {
       case .link(let link, let isFirst):
         "SELECT \(isFirst ? "b" : "a") AS k FROM \(link.table) WHERE \(isFirst ? "a" : "b") = ? ORDER BY k"
       }
-    let statement = try connection.statement(SQL("members \(entity.rootName).\(relationship.name)", text))
+    // Subentities of one entity may have relationships of the same name.
+    let statement = try connection.statement(SQL("members \(text)", text))
     try statement.bind(1, key)
     return try statement.all { $0.int64(0) }
   }

@@ -16,8 +16,10 @@ struct SaveCommit {
     self.isMirrored = isMirrored
   }
 
-  /// - Returns: whether something is to be sent.
-  func write(number: Int64) throws -> Bool {
+  /// - Parameter number: of the history transaction.
+  /// - Returns: whether something is to be sent, and whether history tells of something. It does not tell what the
+  ///   tables had already.
+  func write(number: Int64) throws -> (hasExports: Bool, hasHistory: Bool) {
     try stamp()
     var pairs: [Int64: [PairEdit]] = [:]
     for (_, edit) in save.orderedPairs { pairs[edit.owner, default: []].append(edit) }
@@ -25,19 +27,25 @@ struct SaveCommit {
     var changes: [ChangeText] = []
     for edit in save.orderedEdits {
       let own = pairs[edit.key] ?? []
-      if edit.kind == .update, edit.changed.isEmpty, own.isEmpty { continue }
-      let properties = edit.changed.map { edit.entity.columns[$0].key } + Set(own.map(\.relationship.key)).sorted()
-      try history.change(edit.key, kind(edit), edit.kind == .delete ? [] : properties, tombstone: edit.tombstone)
+      let properties =
+        edit.changed.map { edit.entity.columns[$0].key }
+        + Set(own.filter { !$0.isRefused }.map(\.relationship.key)).sorted()
+      if edit.kind != .update || !properties.isEmpty {
+        try history.change(edit.key, kind(edit), edit.kind == .delete ? [] : properties, tombstone: edit.tombstone)
+      }
       if isMirrored, let change = TransactionText.change(edit, own) { changes.append(change) }
     }
-    try history.finish(
-      timestamp: header.timestamp, author: header.author, contextName: header.contextName, bundleID: header.bundleID,
-      processID: header.processID, tables)
-    guard !changes.isEmpty else { return false }
+    if !history.isEmpty {
+      try history.finish(
+        timestamp: header.timestamp, author: header.author, contextName: header.contextName,
+        bundleID: header.bundleID, processID: header.processID, tables)
+    }
+    guard !changes.isEmpty else { return (false, !history.isEmpty) }
+    let told = history.isEmpty ? save.retriedNumber ?? number : number
     var last: Int64 = 0
-    for part in TransactionText.parts(header, changes) { last = try Outbox.add(part, of: number, connection) }
+    for part in TransactionText.parts(header, changes) { last = try Outbox.add(part, of: told, connection) }
     try markPending(last)
-    return true
+    return (true, !history.isEmpty)
   }
 
   private func kind(_ edit: Edit) -> HistoryChange.Kind {
@@ -60,11 +68,11 @@ struct SaveCommit {
 
   private func markPending(_ number: Int64) throws {
     for edit in save.orderedEdits {
-      switch edit.kind {
+      switch edit.toldKind {
       case .insert: try mark(edit.key, Pending.wholeObject, 0, number)
       case .delete: try mark(edit.key, Pending.deletion, 0, number)
       case .update:
-        for place in edit.changed where edit.entity.columns[place].isMirrored {
+        for place in edit.toldPlaces where edit.entity.columns[place].isMirrored {
           try mark(edit.key, edit.entity.columns[place].key, 0, number)
         }
       }

@@ -78,7 +78,7 @@ struct SaveRules {
   private func checkRights() throws {
     for edit in save.orderedEdits where edit.kind != .insert {
       let right = try rights.of(edit.key, zone: edit.zone)
-      if edit.kind == .delete ? !right.canDelete : !right.canUpdate { throw StoreError.permission(edit.id) }
+      if edit.toldKind == .delete ? !right.canDelete : !right.canUpdate { throw StoreError.permission(edit.id) }
     }
   }
 

@@ -16,6 +16,8 @@ package final class SaveTransaction {
   private(set) var contents: [String: ContentSource] = [:]
   private var deleting: Set<Int64> = []
   private let base: MergeBase?
+  /// The history transaction of the refused save that this one does again.
+  var retriedNumber: Int64?
 
   init(_ snapshot: Snapshot, _ tables: ObjectTables, base: MergeBase? = nil) {
     self.snapshot = snapshot
@@ -24,7 +26,7 @@ package final class SaveTransaction {
     schema = snapshot.schema
   }
 
-  var isEmpty: Bool { pairs.isEmpty && edits.values.allSatisfy { $0.kind == .update && $0.changed.isEmpty } }
+  var isEmpty: Bool { pairs.isEmpty && edits.values.allSatisfy(\.isEmpty) }
   var orderedPairs: [(pair: Pair, edit: PairEdit)] { pairOrder.compactMap { pair in pairs[pair].map { (pair, $0) } } }
 
   /// A writer for the columns of an entity.
@@ -157,6 +159,11 @@ package final class SaveTransaction {
 
   /// Makes or ends a pair of a to-many relationship.
   package func setPair(_ name: String, of id: AnyObjectID, with other: AnyObjectID, isLinked: Bool) throws {
+    try setPair(name, of: id, with: other, isLinked: isLinked, isRefused: false)
+  }
+
+  /// - Parameter isRefused: the server refused it, so it is told again even if the tables still have it.
+  func setPair(_ name: String, of id: AnyObjectID, with other: AnyObjectID, isLinked: Bool, isRefused: Bool) throws {
     guard let found = try snapshot.find(id.recordName), found.state == Tables.State.here else {
       throw StoreError.missing(id)
     }
@@ -167,7 +174,8 @@ package final class SaveTransaction {
     case .column: return
     case .link:
       let target = try tables.key(of: other.recordName, destination)
-      try setPair(relationship, owner: found.key, target: target, other, isLinked: isLinked)
+      try setPair(
+        relationship, owner: found.key, target: target, other, isLinked: isLinked, isRefused: isRefused)
     case .inverseColumn:
       guard let member = try snapshot.find(other.recordName), member.state == Tables.State.here else {
         throw StoreError.missing(other)
@@ -181,22 +189,26 @@ package final class SaveTransaction {
       } else if try tables.toOne(edit.entity.columns[place], of: edit.entity, member.key) == found.key {
         try setToOne(edit, place, nil)
       }
-      if edit.kind == .update, edit.changed.isEmpty { forget(edit.key) }
+      if edit.isEmpty { forget(edit.key) }
     }
   }
 
   private func setPair(
-    _ relationship: RelationshipPlan, owner: Int64, target: Int64, _ targetID: AnyObjectID, isLinked: Bool
+    _ relationship: RelationshipPlan, owner: Int64, target: Int64, _ targetID: AnyObjectID, isLinked: Bool,
+    isRefused: Bool = false
   ) throws {
     guard case .link(let link, let isFirst) = relationship.storage else { return }
     let isOrdered = link.isSymmetric ? owner <= target : isFirst
     let pair = Pair(link: link, a: isOrdered ? owner : target, b: isOrdered ? target : owner)
-    guard try tables.setPair(pair, isLinked: isLinked) else { return }
-    if let known = pairs[pair], known.isLinked != isLinked {
+    let isChanged = try tables.setPair(pair, isLinked: isLinked)
+    guard isChanged || isRefused && pairs[pair] == nil else { return }
+    let known = pairs[pair]
+    if let known, known.isLinked != isLinked, !known.isRefused {
       pairs[pair] = nil
     } else {
-      pairs[pair] = PairEdit(isLinked: isLinked, owner: owner, relationship: relationship, target: targetID)
-      pairOrder.append(pair)
+      pairs[pair] = PairEdit(
+        isLinked: isLinked, owner: owner, relationship: relationship, target: targetID, isRefused: !isChanged)
+      if known == nil { pairOrder.append(pair) }
       _ = try edit(owner)
     }
   }

@@ -88,7 +88,7 @@ final class RelationshipPlan: Sendable {
   }
 }
 
-/// The table of a many-to-many relationship.
+/// The table of a many-to-many relationship. Subentities of one entity may share its key.
 final class LinkTable: Sendable, Hashable {
   let table: String
   /// The relationship is its own inverse: each pair has two rows.
@@ -110,8 +110,8 @@ final class LinkTable: Sendable, Hashable {
     delete = SQL("unlink \(table)", "DELETE FROM \(table) WHERE a = ? AND b = ?")
   }
 
-  static func == (one: LinkTable, other: LinkTable) -> Bool { one.firstKey == other.firstKey }
-  func hash(into hasher: inout Hasher) { hasher.combine(firstKey) }
+  static func == (one: LinkTable, other: LinkTable) -> Bool { one.table == other.table }
+  func hash(into hasher: inout Hasher) { hasher.combine(table) }
 }
 
 /// An entity of a store.
