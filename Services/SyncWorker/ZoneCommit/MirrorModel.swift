@@ -78,7 +78,9 @@ package final class ZoneSource: RecordSource {
     let former = try snapshot.formerZones(of: row(named: recordName)?.record, in: zone)
     if !former.isEmpty { return try history(of: recordName, since: sequence, in: former, and: zone) }
     let states =
-      try snapshot.pastStates(of: recordName, in: zone.key, after: sequence, limit: Self.historyLimit).map(\.stored)
+      try snapshot.pastStates(
+        of: recordName, in: zone.key, after: sequence, limit: Self.historyLimit, byteLimit: .max
+      ).map(\.stored)
       + [row(named: recordName)].compactMap { $0 }
     let later = states.filter { $0.sequence > sequence }.map {
       RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted)

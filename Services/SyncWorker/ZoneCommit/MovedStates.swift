@@ -52,7 +52,8 @@ extension ShardSnapshot {
   package func states(of recordName: String, in zone: StoredZone, after sequence: Int64, limit: Int) throws
     -> [StoredRecord]
   {
-    let past = try pastStates(of: recordName, in: zone.key, after: sequence, limit: limit).map(\.stored)
+    let past = try pastStates(of: recordName, in: zone.key, after: sequence, limit: limit, byteLimit: .max).map(
+      \.stored)
     guard past.count < limit, let present = try record(named: recordName, in: zone.key) else { return past }
     return past + [present]
   }
