@@ -17,7 +17,8 @@ package final class PastReader {
 
   package init(_ snapshot: any ShardSnapshot) { self.snapshot = snapshot }
 
-  private func count(_ stored: StoredRecord) { byteCount += stored.record.fields.byteCount + Self.rowByteCount }
+  /// Counts a row that the caller read itself.
+  func count(_ stored: StoredRecord) { byteCount += stored.record.fields.byteCount + Self.rowByteCount }
 
   /// The next past states of a record that were replaced after `sequence`; empty behind the last one.
   fileprivate func page(of recordName: String, in zone: Int64, after sequence: Int64, limit: Int = pageCount) throws
