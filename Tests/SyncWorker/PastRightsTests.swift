@@ -90,4 +90,70 @@ private func tag(_ name: String) -> String { #","CD_name":{"value":"\#(name)"}"#
       #expect(hers.allSatisfy { !$0.text.contains("Bob") && !$0.text.contains("_bob") }, "\(hers.map(\.text))")
     }
   }
+
+  @Test(arguments: StoreKind.allCases)
+  func `a conflict tells no ancestor that was another's record`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.withSecrets(kind) { world in
+      let secret = try await world.operate("create", "Tag", "T", tag("secret"), by: "_alice").tag
+      _ = try await world.operate("forceDelete", "Tag", "T", by: "_alice")
+      let own = try await world.operate("create", "Tag", "T", tag("Bob's"), by: "_bob").tag
+      _ = try await world.operate("forceUpdate", "Tag", "T", tag("Bob's second"), by: "_bob")
+      let refused = try await world.operate("update", "Tag", "T", tag: secret, by: "_bob")
+      #expect(refused.code == "CONFLICT" && refused["ancestorRecord"]?.isNull == true)
+      #expect(!refused.text.contains("secret"), "\(refused.text)")
+      let known = try await world.operate("update", "Tag", "T", tag: own, by: "_bob")
+      #expect(known["ancestorRecord"]?.value("CD_name")?.string == "Bob's")
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases)
+  func `the journal tells no ancestor that was another's record`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.withSecrets(kind) { world in
+      _ = try await world.operate("create", "Tag", "T", tag("secret"), by: "_alice")
+      _ = try await world.operate("create", "Tag", "mine", tag("Bob's"), by: "_bob")
+      let token = try await world.get("B/changes", user: "_bob", scope: .public).json["importToken"]?.string
+      _ = try await world.operate("forceDelete", "Tag", "T", by: "_alice")
+      for name in ["T", "mine"] {
+        _ = try await world.operate("forceUpdate", "Tag", name, tag("on the web"), by: "_bob")
+        try await world.edit(
+          "B", #"{"changeType":"update","entity":"Tag","objectID":"\#(name)","attributes":{"name":"phone"}}"#,
+          token: token, scope: .public, user: "_bob")
+      }
+      let told = try await world.conflicts("B", user: "_bob", scope: .public)
+      #expect(told.allSatisfy { !$0.text.contains("secret") }, "\(told.map(\.text))")
+      #expect(
+        told.contains { $0["objectID"]?.string == "T" && $0["lost"]?["name"]?.string == "on the web" },
+        "\(told.map(\.text))")
+      // An ancestor of his own is told.
+      #expect(told.contains { $0["ancestor"]?["name"]?.string == "Bob's" }, "\(told.map(\.text))")
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases)
+  func `an edit of what another deleted neither tells it nor brings it back`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.withSecrets(kind, PhotoModel.withPolicies) { world in
+      _ = try await world.operate("create", "Photo", "P", #","CD_displayName":{"value":"secret"}"#, by: "_alice")
+      _ = try await world.operate("create", "Rating", "R", #","CD_value":{"value":4711}"#, by: "_alice")
+      for (entity, name) in [("Photo", "P"), ("Rating", "R")] {
+        _ = try await world.operate("forceDelete", entity, name, by: "_alice")
+      }
+      // For a rating, edits win over deletions.
+      try await world.edit(
+        "B", #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"ratio":1}}"#, scope: .public,
+        user: "_bob")
+      let saved = try await world.edit(
+        "B", #"{"changeType":"update","entity":"Rating","objectID":"R","attributes":{"value":1}}"#, scope: .public,
+        user: "_bob")
+      let told = try await world.conflicts("B", user: "_bob", scope: .public)
+      #expect(told.map { $0["objectID"]?.string } == ["P", "R"], "\(told.map(\.text)) \(saved.text)")
+      #expect(told.allSatisfy { !$0.text.contains("secret") && !$0.text.contains("4711") }, "\(told.map(\.text))")
+      let database = world.request("GET", "x", scope: .public).database
+      let alive = try await world.store.read { snapshot in
+        let zone = try #require(
+          try snapshot.database(database).flatMap { try snapshot.zone(named: ReservedName.defaultZone, in: $0.key) })
+        return try snapshot.recordCount(in: zone.key)
+      }
+      #expect(alive == 0)
+    }
+  }
 }

@@ -39,6 +39,7 @@ package final class ZoneSource: RecordSource {
 
   private var histories: [RecordBase: RecordHistory] = [:]
   private var companies: [String: DeletedCompany] = [:]
+  private var pastAccess: (any RecordAccess)?
   private(set) lazy var pastReader = PastReader(snapshot)
 
   package init(_ zone: StoredZone?, in snapshot: any ShardSnapshot, sees: @escaping (String) -> Bool = { _ in true }) {
@@ -82,6 +83,10 @@ package final class ZoneSource: RecordSource {
     }
   }
 
+  /// Limits the states that conflicts are judged by to those which a user could read.
+  /// - Parameter access: nil: the user may read everything.
+  package func restrictPast(to access: (any RecordAccess)?) { pastAccess = access }
+
   package func history(of recordName: String, since sequence: Int64) throws -> RecordHistory {
     let base = RecordBase(recordName: recordName, sequence: sequence)
     if let known = histories[base] { return known }
@@ -106,15 +111,18 @@ package final class ZoneSource: RecordSource {
       of: recordName, in: former.compactMap(\.self) + [zone], after: sequence, by: pastReader)
     var isKnown = false
     var count = 0
-    while let stored = try past.next()?.state.stored {
+    while let state = try past.next()?.state {
+      let stored = state.stored
       if stored.isDeleted, !former.isEmpty, Tombstone.movedTo(stored.record) != nil { continue }
       count += 1
       guard count <= Self.historyLimit, pastReader.byteCount < Self.pastByteLimit else { return cut() }
+      let isReadable = try stored.isDeleted || pastAccess?.mayRead(state, by: pastReader) ?? true
       if stored.sequence > sequence {
-        history.states.append(RecordHistory.State(stored))
+        if isReadable { history.states.append(RecordHistory.State(stored)) }
       } else {
         isKnown = true
-        history.ancestor = stored.isDeleted ? .nothing : .record(stored.record)
+        // For a user who could not read it there was nothing.
+        history.ancestor = stored.isDeleted || !isReadable ? .nothing : .record(stored.record)
       }
     }
     // States before the horizon were never kept or are forgotten; before sequence 0 there was nothing.
