@@ -23,15 +23,8 @@ extension ShardSnapshot {
   /// For a sequence before the zone's `horizon` the result can be wrong, because states of that time are forgotten.
   public func state(of recordName: String, in zone: Int64, at sequence: Int64) throws -> StoredRecord? {
     let state =
-      try pastStates(of: recordName, in: zone, after: sequence, limit: 1).first?.stored
+      try pastStates(of: recordName, in: zone, after: sequence, limit: 1, byteLimit: 0).first?.stored
       ?? record(named: recordName, in: zone)
     return state.flatMap { $0.sequence <= sequence ? $0 : nil }
-  }
-
-  /// The kept states of a record, ascending by sequence. The last one is current, unless `limit` cuts it off.
-  public func states(of recordName: String, in zone: Int64, limit: Int = .max) throws -> [StoredRecord] {
-    let past = try pastStates(of: recordName, in: zone, after: 0, limit: limit).map(\.stored)
-    guard past.count < limit, let present = try record(named: recordName, in: zone) else { return past }
-    return past + [present]
   }
 }

@@ -47,8 +47,12 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   /// The sequence from which on every state of the zone's records is known; nil for a zone that does not exist or has
   /// ended.
   func horizon(of zone: Int64) throws -> Int64?
-  /// The kept states of a record that were replaced after `sequence`, ascending.
-  func pastStates(of recordName: String, in zone: Int64, after sequence: Int64, limit: Int) throws -> [PastState]
+  /// The kept states of a record that were replaced after `sequence`, ascending: at least one, and further ones up to
+  /// about `byteLimit` bytes.
+  func pastStates(of recordName: String, in zone: Int64, after sequence: Int64, limit: Int, byteLimit: Int) throws
+    -> [PastState]
+  /// The first kept state of a record that was replaced later than `time` (milliseconds since 1970).
+  func pastState(of recordName: String, in zone: Int64, replacedAfter time: Int64) throws -> PastState?
   /// The sequence of the first change that replaced a kept state later than `time` (milliseconds since 1970). Reads
   /// every past state of the zone.
   func firstReplacement(in zone: Int64, after time: Int64) throws -> Int64?

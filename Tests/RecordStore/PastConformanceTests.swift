@@ -48,7 +48,8 @@ struct PastConformanceTests {
         #expect(try snapshot.state(of: "nobody", in: place.zone, at: 5) == nil)
         #expect(try snapshot.states(of: "a", in: place.zone).map(\.sequence) == [2, 3, 4, 7, 8, 9, 10, 11, 12])
         #expect(try snapshot.states(of: "a", in: place.zone, limit: 2).map(\.sequence) == [2, 3])
-        #expect(try snapshot.pastStates(of: "a", in: place.zone, after: 9, limit: 1).map(\.until) == [10])
+        #expect(
+          try snapshot.pastStates(of: "a", in: place.zone, after: 9, limit: 1, byteLimit: .max).map(\.until) == [10])
         #expect(try snapshot.horizon(of: place.zone) == 1 && snapshot.horizon(of: 99) == nil)
         #expect(
           try snapshot.firstReplacement(in: place.zone, after: 999) == 3
@@ -58,6 +59,39 @@ struct PastConformanceTests {
         #expect(try snapshot.records(in: place.zone, afterName: "a", limit: 9).map(\.record.recordName) == ["b"])
       }
       if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `past states are read by bytes, and by the time of their replacement`(
+    _ kind: StoreKind
+  ) async throws {
+    try await AssetWorld.with(kind, options: Self.keeping) { world, shard in
+      let place = try await Place(in: shard)
+      for number in 0..<6 {
+        try await shard.write { transaction -> Void in
+          var note = Sample.note("a")
+          note.fields["CD_bytes"] = Field(.bytes((0..<10_000).map { _ in UInt8.random(in: 0...255) }))
+          try transaction.save(note, in: place)
+          try transaction.save(Sample.note("b", title: "\(number)"), in: place)
+        }
+        world.pass(10)
+      }
+      // The zone at 1; then both records at 2, 3 and so on, and ten milliseconds later anew.
+      try await shard.read { (snapshot) throws -> Void in
+        func read(_ byteLimit: Int, after sequence: Int64 = 0, limit: Int = 9) throws -> [Int64] {
+          try snapshot.pastStates(of: "a", in: place.zone, after: sequence, limit: limit, byteLimit: byteLimit).map(
+            \.stored.sequence)
+        }
+        #expect(try [read(.max), read(.max, limit: 3), read(.max, limit: 0)] == [[2, 4, 6, 8, 10], [2, 4, 6], []])
+        #expect(try [read(0), read(0, after: 4), read(0, after: 12)] == [[2], [4], []])
+        #expect(
+          try [read(35_000), read(35_000, after: 9), read(35_000, limit: 2)] == [[2, 4, 6], [8, 10], [2, 4]])
+        func replaced(after time: Int64) throws -> Int64? {
+          try snapshot.pastState(of: "b", in: place.zone, replacedAfter: time)?.stored.sequence
+        }
+        #expect(try [0, 1009, 1010, 1049, 1050].map(replaced) == [3, 3, 5, 11, nil])
+        #expect(try snapshot.pastState(of: "nobody", in: place.zone, replacedAfter: 0) == nil)
+      }
     }
   }
 

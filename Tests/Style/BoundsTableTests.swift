@@ -47,6 +47,8 @@ private struct BoundsTable {
     ("steps of a body's query subscriptions", "Services/SyncWorker/ZoneCommit/SubscriptionFiring.swift", "costLimit"),
     ("steps of a query's page", "Services/SyncWorker/RecordPlane/QuerySearch.swift", "pageCost"),
     ("steps of a query's page", "Services/SyncWorker/RecordPlane/QuerySearch.swift", "costLimit"),
+    ("past states that", "Services/SyncWorker/ZoneActions/AuditRecord.swift", "limit"),
+    ("past states that", "Services/SyncWorker/ZoneCommit/MirrorModel.swift", "historyLimit"),
     ("pushes to a subscriber", "Services/SyncWorker/WorkerHost/ConflatedChangePublisher.swift", "notificationLimit"),
     ("answers that are being compressed", "Services/Gateway/AnswerCompression.swift", "laneCount"),
     ("devices of an event stream", "Services/Notifier/PingBoard.swift", "listLimit"),

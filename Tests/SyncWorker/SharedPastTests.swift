@@ -104,6 +104,65 @@ struct SharedPastTests {
     #expect(try await ancestor(world, secret, by: "_alice") == "secret")
   }
 
+  // MARK: Audits
+
+  /// What an audit tells a participant of a record: each change's type and title.
+  private func audit(_ world: RecordPlaneWorld, _ name: String, by user: String = "_bob") async throws -> [String] {
+    var (told, last): ([String], Int64) = ([], 0)
+    while true {
+      let request = DatabaseRequest(
+        plane: .object, method: "GET", path: ["stores", "S", "audit"],
+        query: ["objectID": name, "after": "\(last)", "limit": "2"],
+        database: world.request("x").database, scope: .shared, caller: Caller(userRecordName: user),
+        requestID: "audit:\(world.random.next())", baseURL: "https://host")
+      let store = GuestRequest.Store(
+        modelHash: ModelIndex(PhotoModel.model).modelHash, configuration: nil, deviceName: nil)
+      let answer = try await MirrorAPI(context: world.context).respond(
+        toGuest: GuestRequest(request, of: store), body: [], in: world.store, startNext: {})
+      let page = try JSONValue(parsing: answer.body)
+      told += (page["changes"]?.elements ?? []).map { change in
+        let title = change["properties"]?.elements.first { $0["property"]?.string == "title" }
+        let values = ["old", "new"].map { title?[$0]?["value"]?.string ?? "-" }
+        return ([change["changeType"]?.string ?? ""] + values).joined(separator: " ")
+      }
+      last = try #require(page["last"]?.int64)
+      if page["moreComing"]?.bool != true { return told }
+    }
+  }
+
+  @Test func `an audit tells a participant the states of a record while it hung below a root of his`() async throws {
+    let world = try await world(World.note("r"), World.note("f"), World.note("g", parent: "f"))
+    func write(_ title: String, parent: String? = nil) async throws {
+      #expect(try await world.codes([World.note("x", "forceUpdate", parent: parent, title: title)]) == [nil])
+    }
+    try await write("secret", parent: "g")
+    try await write("hidden")
+    try await write("below", parent: "r")
+    try await world.shareHierarchy("r", with: [("bob", "READ_ONLY")])
+    try await write("shared")
+    #expect(try await audit(world, "x") == ["earliest - below", "update below shared"])
+    // Out of the share, also by a record above it, and in again.
+    try await write("out", parent: "g")
+    try await write("still out")
+    #expect(try await world.codes([World.note("f", "forceUpdate", parent: "r")]) == [nil])
+    try await write("in again")
+    #expect(
+      try await audit(world, "x") == [
+        "earliest - below", "update below shared", "earliest - still out", "update still out in again",
+      ])
+    #expect(try await world.codes([World.delete("x")]) == [nil])
+    #expect(try await audit(world, "x").last == "delete in again -")
+  }
+
+  @Test func `an audit tells a participant of a whole zone the states since he came`() async throws {
+    let world = try await world(World.note("x", title: "secret"))
+    _ = try await world.modify([World.note("x", "forceUpdate", title: "current")])
+    _ = try await world.shareZone(with: [("bob", "READ_WRITE")])
+    #expect(try await audit(world, "x") == ["earliest - current"])
+    _ = try await world.modify([World.note("x", "forceUpdate", title: "new")])
+    #expect(try await audit(world, "x") == ["earliest - current", "update current new"])
+  }
+
   // MARK: Zones brought back, and brought in
 
   @Test func `a root that is restored to what it was before it was shared stays on top of its share`() async throws {

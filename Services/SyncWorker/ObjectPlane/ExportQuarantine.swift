@@ -88,20 +88,13 @@ extension ExportRun {
         row.record.modified.timestamp > object.heldAt
       else { return false }
       let pointer = row.record.fields.string(field)
-      guard
-        let then = try snapshot.pastStates(of: name, in: zone.key, after: 0, limit: Self.pastLimit).first(where: {
-          $0.replacedAt > object.heldAt
-        })
-      else {
+      guard let then = try snapshot.pastState(of: name, in: zone.key, replacedAfter: object.heldAt) else {
         // The value at that time is unknown. A record that points to another owner keeps that owner.
         return pointer.map { $0 != object.row.name } ?? false
       }
       return then.stored.record.fields.string(field) != pointer
     }
   }
-
-  /// Past states of one record that are searched.
-  private static let pastLimit = 1000
 
   /// The held-back changes of a row and their stored size in bytes; nil when they are unreadable: the row stays.
   func heldChanges(_ row: StoredQuarantine, in snapshot: any ShardSnapshot) throws -> (

@@ -30,7 +30,6 @@ package struct ObjectWay: Sendable {
   /// The latest transactions of the store in which the object is looked for.
   private static let transactionLimit: Int64 = 1000
   private static let failureLimit = 5
-  private static let stateLimit = 1000
 
   private var steps: [Step] = []
 
@@ -39,8 +38,8 @@ package struct ObjectWay: Sendable {
     try addSaves(of: objectID, mirror, snapshot)
     let events = try snapshot.events(of: mirror.key, after: 0, kind: nil, limit: StoredEvent.keptCount * 2)
     if let zone = try zoneName.flatMap({ try snapshot.zone(named: $0, in: mirror.databaseKey) }) {
-      let states = try snapshot.states(of: objectID, in: zone.key, limit: Self.stateLimit).suffix(Self.changeLimit)
-      addExports(Array(states), mirror, events.filter { $0.kind == .import })
+      addExports(
+        try Self.changes(of: objectID, in: zone.key, snapshot), mirror, events.filter { $0.kind == .import })
     }
     for event in events.filter({ $0.endedAt != nil && !$0.succeeded }).suffix(Self.failureLimit) {
       // Dropped because a failure without a readable reason is told without one.
@@ -50,6 +49,23 @@ package struct ObjectWay: Sendable {
           name: "failed", at: event.endedAt, device: mirror.deviceID,
           reason: "\(event.kind): \(error?["reason"]?.string ?? "without a reason")"))
     }
+  }
+
+  private struct Change {
+    let sequence: Int64
+    let isDeleted: Bool
+    let stamp: Stamp
+  }
+
+  /// The latest changes of a record, oldest first. States are read one by one, because they may be large.
+  private static func changes(of recordName: String, in zone: Int64, _ snapshot: any ShardSnapshot) throws -> [Change] {
+    var changes: [Change] = []
+    var next = try snapshot.record(named: recordName, in: zone)
+    while let state = next, changes.count < changeLimit {
+      changes.append(Change(sequence: state.sequence, isDeleted: state.isDeleted, stamp: state.record.modified))
+      next = try snapshot.state(of: recordName, in: zone, at: state.sequence - 1)
+    }
+    return changes.reversed()
   }
 
   private mutating func addSaves(of objectID: String, _ mirror: StoredMirror, _ snapshot: any ShardSnapshot) throws {
@@ -70,20 +86,20 @@ package struct ObjectWay: Sendable {
   }
 
   /// - Parameter imports: the store's imports, oldest first.
-  private mutating func addExports(_ states: [StoredRecord], _ mirror: StoredMirror, _ imports: [StoredEvent]) {
+  private mutating func addExports(_ changes: [Change], _ mirror: StoredMirror, _ imports: [StoredEvent]) {
     var arrivals: [String: Step] = [:]
-    for state in states {
-      let stamp = state.record.modified
+    for change in changes {
+      let stamp = change.stamp
       steps.append(
         Step(
-          name: "exported", at: stamp.timestamp, device: stamp.deviceID, sequence: state.sequence,
-          isDeleted: state.isDeleted))
+          name: "exported", at: stamp.timestamp, device: stamp.deviceID, sequence: change.sequence,
+          isDeleted: change.isDeleted))
       if stamp.deviceID == mirror.deviceID { continue }
       // An import that ended after the change delivered it; one import delivers several changes.
       let event = imports.first { $0.succeeded && $0.endedAt ?? 0 >= stamp.timestamp }
       arrivals[event?.identifier ?? ""] = Step(
         name: event == nil ? "awaited" : "imported", at: event?.endedAt, device: mirror.deviceID,
-        sequence: state.sequence, isDeleted: state.isDeleted)
+        sequence: change.sequence, isDeleted: change.isDeleted)
     }
     steps += arrivals.values.sorted { $0.sequence ?? 0 < $1.sequence ?? 0 }
   }

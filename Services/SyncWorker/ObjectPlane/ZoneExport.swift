@@ -34,6 +34,7 @@ extension ExportRun {
     let transaction = commit.transaction
     let source = locator.source(in: zone)
     let permissions = try access(of: mirror, to: zone, in: transaction)
+    source.restrictPast(to: permissions)
     let writes = ExportWrites(
       .export, zone: zone, source: source, transaction: transaction, permissions: permissions, schema: schema,
       database: database, quota: quota,

@@ -29,19 +29,22 @@ extension RecordPlaneCall {
     let finder = finder
     return try await read { snapshot in
       guard let view = try finder.find(modification.zone, in: snapshot) else { return [:] }
-      let visible = VisibleRecords(view, in: snapshot)
+      let access: any RecordAccess = modification.permissions ?? VisibleRecords(view, in: snapshot)
+      let past = PastReader(snapshot)
       var conflicts: [Int: RecordConflict] = [:]
       for place in places {
         let operation = modification.operations[place]
         guard let stored = try snapshot.record(named: operation.recordName, in: zone.key), !stored.isDeleted,
-          modification.permissions?.mayRead(stored.record) ?? true, try visible.isVisible(stored.record)
+          try access.mayRead(stored.record)
         else { continue }
         var conflict = RecordConflict(recordName: operation.recordName)
         conflict.server = (stored.record, stored.tag)
+        // Tags can be guessed, and not every state was for everybody.
         if let tag = operation.recordChangeTag,
-          let known = try Self.state(of: operation.recordName, tag, view, in: snapshot)
+          let known = try past.state(of: operation.recordName, in: view.row.key, at: tag.sequence),
+          !known.stored.isDeleted, known.stored.sequence == tag.sequence, try access.mayRead(known, by: past)
         {
-          conflict.ancestor = (known.record, known.tag)
+          conflict.ancestor = (known.stored.record, tag)
         }
         let base = conflict.ancestor ?? (stored.record, stored.tag)
         // Dropped because a patch that does not apply has its own error already.
@@ -55,41 +58,5 @@ extension RecordPlaneCall {
       }
       return conflicts
     }
-  }
-
-  /// The state of a record at a tag. A participant gets only a state that was readable to the participant when current:
-  /// tags can be guessed, and earlier states are not part of the share.
-  private static func state(of name: String, _ tag: RecordChangeTag, _ view: ZoneView, in snapshot: any ShardSnapshot)
-    throws -> StoredRecord?
-  {
-    func state(of name: String, at sequence: Int64) throws -> StoredRecord? {
-      try snapshot.state(of: name, in: view.row.key, at: sequence)
-    }
-    guard let access = view.access else {
-      return try state(of: name, at: tag.sequence).flatMap { $0.isDeleted || $0.sequence != tag.sequence ? nil : $0 }
-    }
-    for member in access.members {
-      let time = max(tag.sequence, member.since)
-      guard let known = try state(of: name, at: time), !known.isDeleted, known.sequence == tag.sequence else {
-        continue
-      }
-      if try member.rootRecordName.map({ try known.hangsBelow($0) { try state(of: $0, at: time)?.record } }) ?? true {
-        return known
-      }
-    }
-    return nil
-  }
-}
-
-extension StoredRecord {
-  /// - Parameter ancestor: the record of a name, as it was at the same time.
-  fileprivate func hangsBelow(_ root: String, _ ancestor: (String) throws -> Record?) rethrows -> Bool {
-    var passed: Set<String> = []
-    var next: Record? = record
-    while let record = next, passed.count < VisibleRecords.depthLimit, passed.insert(record.recordName).inserted {
-      if record.recordName == root { return true }
-      next = try record.parent.flatMap(ancestor)
-    }
-    return false
   }
 }

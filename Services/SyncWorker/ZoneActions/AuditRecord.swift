@@ -18,68 +18,137 @@ struct RecordAudit: Sendable {
   /// Changes up to this sequence are left out.
   let after: Int64
   let limit: Int
-  /// True if the caller may read a zone's states of a record that moved out of it.
-  var mayRead: @Sendable (StoredZone) -> Bool = { _ in true }
 
   /// The most states that one answer looks at.
   static let limit = 1000
+  /// Bytes of states that one answer reads; one state may be above it.
+  private static let byteLimit = 32 << 20
 
+  /// - Parameter access: the caller's rights in a zone; nil if the caller may not read it.
   /// - Throws: `NOT_FOUND` for a record that the zone never had.
-  func answer(in zone: StoredZone, _ permissions: RecordPermissions?, from snapshot: any ShardSnapshot) throws
-    -> [UInt8]
-  {
-    guard let present = try snapshot.record(named: recordName, in: zone.key),
-      permissions?.mayRead(present.record) ?? true
+  func answer(
+    in zone: StoredZone, from snapshot: any ShardSnapshot, _ access: (StoredZone) -> (any RecordAccess)?
+  ) throws -> [UInt8] {
+    guard let present = try snapshot.record(named: recordName, in: zone.key), let rights = access(zone),
+      try rights.mayRead(present.record)
     else {
       throw RecordError(
         .notFound, "There is no record '\(recordName.prefix(Limit.nameByteCount))' in zone '\(zone.zoneName)'")
     }
-    // The states of an object span its zones. States in zones that the caller may not read are left out.
+    // The states of an object span its zones.
     let former = try snapshot.formerZones(of: present.record, in: zone)
-    let zones = former.compactMap(\.self).filter(mayRead) + [zone]
     let horizon =
       try former.isEmpty
       ? snapshot.horizon(of: zone.key) ?? zone.sequence
       : min(snapshot.horizon(of: present.record, in: zone), zone.sequence)
-    let kept = try zones.flatMap { zone in
-      try snapshot.states(of: recordName, in: zone, after: after, limit: limit + 2).map {
-        (zone: zone.zoneName, state: $0)
-      }
-    }.sorted { $0.state.sequence < $1.state.sequence }
-    // Each state with its successor.
-    let later = kept.filter { $0.state.sequence > after }
-    let isWhole = later.count <= limit
-    let states =
-      kept.last { $0.state.sequence <= after && Tombstone.movedTo($0.state.record) == nil }.map {
-        [$0] + later.prefix(limit)
-      } ?? Array(later.prefix(limit))
-    var writer = AuditWriter(field: field, withoutPrefix: withoutPrefix)
-    var last = after
-    for (index, (zoneName, state)) in states.enumerated() {
-      if state.isDeleted, let target = Tombstone.movedTo(state.record), zones.contains(where: { $0.zoneName == target })
-      {
-        if state.sequence > after {
-          writer.addMove(at: state.sequence, from: zoneName, to: target, by: state.record.modified)
-        }
-        last = max(last, state.sequence)
-        continue
-      }
-      let fields = state.isDeleted ? nil : state.record.fields
-      if index == 0, state.sequence <= after {
-        writer.begin(with: fields)
-        continue
-      }
-      guard writer.byteCount < StoreCall.pageByteCount else {
-        return writer.finish(knownFrom: horizon, last: last, moreComing: true)
-      }
-      // A state before the horizon may have had a predecessor that is not kept.
-      let isEarliest = index == 0 && state.sequence <= horizon && !state.isDeleted
-      writer.add(
-        AuditWriter.State(sequence: state.sequence, fields: fields, modified: state.record.modified),
-        isEarliest: isEarliest)
-      last = state.sequence
+    var known = [zone.key: rights]
+    for case let zone? in former { known[zone.key] = access(zone) }
+    let zones = (former.compactMap(\.self) + [zone]).filter { known[$0.key] != nil }
+    let names = Set(zones.map(\.zoneName))
+    let reader = PastReader(snapshot)
+    var past = try KeptPast(of: recordName, in: zones, after: after, by: reader)
+    var page = AuditPage(
+      AuditWriter(field: field, withoutPrefix: withoutPrefix), after: after, horizon: horizon,
+      isHidden: former.first.flatMap(\.self).map { known[$0.key] == nil } ?? false)
+    func isReadable(_ state: PastState, in zone: StoredZone) throws -> Bool {
+      try known[zone.key]?.mayRead(state, by: reader) ?? false
     }
-    return writer.finish(knownFrom: horizon, last: last, moreComing: !isWhole)
+    while let (zone, state) = try past.next() {
+      if state.stored.sequence > after, page.count > 0,
+        page.count >= limit || page.byteCount >= StoreCall.pageByteCount || reader.byteCount >= Self.byteLimit
+      {
+        return page.finish(moreComing: true)
+      }
+      let target = state.stored.isDeleted ? Tombstone.movedTo(state.stored.record) : nil
+      // Behind a move the next page begins with the state from before it.
+      if let target, state.stored.sequence <= after, names.contains(target) {
+        if let moved = try reader.state(of: recordName, in: zone.key, at: state.stored.sequence - 1) {
+          page.add(moved.stored, isReadable: try isReadable(moved, in: zone))
+        }
+      } else if state.stored.isDeleted {
+        page.addDeletion(
+          state.stored, in: zone.zoneName, movedTo: target.flatMap { names.contains($0) ? $0 : nil },
+          isMove: target != nil)
+      } else {
+        page.add(state.stored, isReadable: try isReadable(state, in: zone))
+      }
+    }
+    return page.finish(moreComing: false)
+  }
+}
+
+/// The changes of one answer. A state that the caller could not read is left out, and the next one is the earliest that
+/// they know.
+private struct AuditPage {
+  private var writer: AuditWriter
+  private let after: Int64
+  private var knownFrom: Int64
+  private var last: Int64
+  /// The states behind `after`, whether told or not.
+  private(set) var count = 0
+  /// True before the first state: a state before the horizon may have had a predecessor that is not kept.
+  private var isFirst = true
+  /// True if the caller could not read the state before the next one.
+  private var isHidden: Bool
+  /// True if states were left out since the last change.
+  private var hasGap: Bool
+
+  init(_ writer: AuditWriter, after: Int64, horizon: Int64, isHidden: Bool) {
+    self.writer = writer
+    self.after = after
+    (knownFrom, last) = (horizon, after)
+    (self.isHidden, hasGap) = (isHidden, isHidden)
+  }
+
+  var byteCount: Int { writer.byteCount }
+
+  /// - Returns: true if the state is one of this page's, and not the one before the first.
+  private mutating func counts(_ state: StoredRecord) -> Bool {
+    guard state.sequence > after else { return false }
+    count += 1
+    last = state.sequence
+    return true
+  }
+
+  mutating func add(_ state: StoredRecord, isReadable: Bool) {
+    let isOfPage = counts(state)
+    defer { (isFirst, isHidden) = (false, !isReadable) }
+    guard isReadable else { return hasGap = true }
+    guard isOfPage else { return writer.begin(with: state.record.fields) }
+    let isEarliest = isHidden || isFirst && state.sequence <= knownFrom
+    closeGap(at: state.sequence)
+    writer.add(
+      AuditWriter.State(sequence: state.sequence, fields: state.record.fields, modified: state.record.modified),
+      isEarliest: isEarliest)
+  }
+
+  /// Adds a deletion or a move. The deletion of what the caller could not read is no news to them.
+  /// - Parameters:
+  ///   - target: the name of the zone that the record moved to; nil if the caller may not read it, or without a move.
+  ///   - isMove: the record lives on in another zone.
+  mutating func addDeletion(_ state: StoredRecord, in zoneName: String, movedTo target: String?, isMove: Bool) {
+    let isOfPage = counts(state)
+    defer {
+      isFirst = false
+      // Nobody is told of a record's time in a zone that they may not read.
+      if isMove, target == nil { (isHidden, hasGap) = (true, true) } else if !isMove { isHidden = false }
+    }
+    guard isOfPage, !isHidden else { return writer.begin(with: nil) }
+    if let target {
+      writer.addMove(at: state.sequence, from: zoneName, to: target, by: state.record.modified)
+    } else {
+      writer.add(
+        AuditWriter.State(sequence: state.sequence, fields: nil, modified: state.record.modified), isEarliest: false)
+    }
+  }
+
+  private mutating func closeGap(at sequence: Int64) {
+    if hasGap { knownFrom = max(knownFrom, sequence) }
+    hasGap = false
+  }
+
+  consuming func finish(moreComing: Bool) -> [UInt8] {
+    writer.finish(knownFrom: knownFrom, last: last, moreComing: moreComing)
   }
 }
 
@@ -93,7 +162,9 @@ extension ZoneCall {
       recordName: name, field: request.query["field"], withoutPrefix: "", after: try number("after") ?? 0,
       limit: try limit(maximum: RecordAudit.limit))
     return PlaneAnswer(
-      body: try await read { snapshot in try audit.answer(in: try zone(in: snapshot), nil, from: snapshot) })
+      body: try await read { snapshot in
+        try audit.answer(in: try zone(in: snapshot), from: snapshot) { VisibleRecords(nil, to: $0.key, in: snapshot) }
+      })
   }
 }
 
@@ -115,16 +186,17 @@ extension StoreCall {
         let mirror = try mirror(in: snapshot)
         let locator = try ObjectLocator(of: mirror, in: snapshot)
         guard let zone = try locator.zone(of: objectID) else { throw RecordError(.notFound, "The store has no zone") }
-        guard let guest = locator.guest else { return try audit.answer(in: zone, permissions, from: snapshot) }
-        // The user's view: the record now, and its states in zones that the user may read as a whole.
+        guard let guest = locator.guest else {
+          return try audit.answer(in: zone, from: snapshot) { zone in
+            permissions ?? VisibleRecords(nil, to: zone.key, in: snapshot)
+          }
+        }
         guard let seen = guest.visible(in: zone, snapshot), let row = try locator.row(of: objectID),
           try seen.mayRead(row.record)
         else {
           throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store")
         }
-        var visible = audit
-        visible.mayRead = { guest.access[$0.zoneName]?.zoneWide != nil }
-        return try visible.answer(in: zone, nil, from: snapshot)
+        return try audit.answer(in: zone, from: snapshot) { guest.visible(in: $0, snapshot) }
       })
   }
 }

@@ -32,6 +32,16 @@ package final class ZoneSource: RecordSource {
   private var rows: [String: StoredRecord?] = [:]
   private var incoming: [String: [RecordPointer]] = [:]
 
+  private struct RecordBase: Hashable {
+    let recordName: String
+    let sequence: Int64
+  }
+
+  private var histories: [RecordBase: RecordHistory] = [:]
+  private var companies: [String: DeletedCompany] = [:]
+  private var pastAccess: (any RecordAccess)?
+  private(set) lazy var pastReader = PastReader(snapshot)
+
   package init(_ zone: StoredZone?, in snapshot: any ShardSnapshot, sees: @escaping (String) -> Bool = { _ in true }) {
     self.sees = sees
     self.zone = zone.flatMap { $0.isDeleted ? nil : $0 }
@@ -73,74 +83,109 @@ package final class ZoneSource: RecordSource {
     }
   }
 
+  /// Limits the states that conflicts are judged by to those which a user could read.
+  /// - Parameter access: nil: the user may read everything.
+  package func restrictPast(to access: (any RecordAccess)?) { pastAccess = access }
+
   package func history(of recordName: String, since sequence: Int64) throws -> RecordHistory {
-    guard let zone else { return RecordHistory(ancestor: .unknown, states: []) }
-    let former = try snapshot.formerZones(of: row(named: recordName)?.record, in: zone)
-    if !former.isEmpty { return try history(of: recordName, since: sequence, in: former, and: zone) }
-    let states =
-      try snapshot.pastStates(of: recordName, in: zone.key, after: sequence, limit: Self.historyLimit).map(\.stored)
-      + [row(named: recordName)].compactMap { $0 }
-    let later = states.filter { $0.sequence > sequence }.map {
-      RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted)
-    }
-    // States before the horizon were never kept or are forgotten; before sequence 0 there was nothing.
-    let isKnown =
-      try sequence == 0 || snapshot.horizon(of: zone.key).map { $0 <= sequence } ?? false
-      || states.first.map { $0.sequence <= sequence } ?? false
-    guard states.count <= Self.historyLimit, isKnown else { return RecordHistory(ancestor: .unknown, states: later) }
-    let ancestor =
-      states.last { $0.sequence <= sequence }.map { $0.isDeleted ? RecordHistory.Ancestor.nothing : .record($0.record) }
-      ?? .nothing
-    return RecordHistory(ancestor: ancestor, states: later)
+    let base = RecordBase(recordName: recordName, sequence: sequence)
+    if let known = histories[base] { return known }
+    let history = try readHistory(of: recordName, since: sequence)
+    histories[base] = history
+    return history
   }
 
-  /// As `history(of:since:)`, for a record that was moved: the states in an ended zone are gone with it.
-  private func history(of recordName: String, since sequence: Int64, in former: [StoredZone?], and zone: StoredZone)
-    throws -> RecordHistory
-  {
-    let zones = former.compactMap(\.self) + [zone]
-    let states = try zones.flatMap {
-      try snapshot.stayedStates(of: recordName, in: $0, after: sequence, limit: Self.historyLimit)
-    }.sorted { $0.sequence < $1.sequence }
-    let later = states.filter { $0.sequence > sequence }.map {
-      RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted)
+  private func readHistory(of recordName: String, since sequence: Int64) throws -> RecordHistory {
+    guard let zone else { return RecordHistory(ancestor: .unknown, states: []) }
+    let present = try row(named: recordName)
+    var history = RecordHistory(ancestor: .unknown, states: [])
+    // What is left where there is too much of it.
+    func cut() -> RecordHistory {
+      if let present { history.states.append(RecordHistory.State(present)) }
+      return RecordHistory(ancestor: .unknown, states: history.states)
     }
-    let ancestor = states.last { $0.sequence <= sequence }
-    let isKnown =
-      try sequence == 0 || ancestor != nil
-      || row(named: recordName).map { try snapshot.horizon(of: $0.record, in: zone) <= sequence } ?? false
-    guard isKnown, states.count <= Self.historyLimit else { return RecordHistory(ancestor: .unknown, states: later) }
-    return RecordHistory(
-      ancestor: ancestor.map { $0.isDeleted ? .nothing : .record($0.record) } ?? .nothing, states: later)
+    guard pastReader.byteCount < Self.pastByteLimit else { return cut() }
+    // The states in an ended zone are gone with it.
+    let former = try snapshot.formerZones(of: present?.record, in: zone)
+    var past = try KeptPast(
+      of: recordName, in: former.compactMap(\.self) + [zone], after: sequence, by: pastReader)
+    var isKnown = false
+    var count = 0
+    while let state = try past.next()?.state {
+      let stored = state.stored
+      if stored.isDeleted, !former.isEmpty, Tombstone.movedTo(stored.record) != nil { continue }
+      count += 1
+      guard count <= Self.historyLimit, pastReader.byteCount < Self.pastByteLimit else { return cut() }
+      let isReadable = try stored.isDeleted || pastAccess?.mayRead(state, by: pastReader) ?? true
+      if stored.sequence > sequence {
+        if isReadable { history.states.append(RecordHistory.State(stored)) }
+      } else {
+        isKnown = true
+        // For a user who could not read it there was nothing.
+        history.ancestor = stored.isDeleted || !isReadable ? .nothing : .record(stored.record)
+      }
+    }
+    // States before the horizon were never kept or are forgotten; before sequence 0 there was nothing.
+    if !isKnown, try sequence == 0 || horizon(of: present, in: zone, wasMoved: !former.isEmpty) <= sequence {
+      history.ancestor = .nothing
+    }
+    return history
+  }
+
+  private func horizon(of row: StoredRecord?, in zone: StoredZone, wasMoved: Bool) throws -> Int64 {
+    if wasMoved { return try row.map { try snapshot.horizon(of: $0.record, in: zone) } ?? .max }
+    return try snapshot.horizon(of: zone.key) ?? .max
   }
 
   /// States of one record that a conflict compares; with more states the ancestor counts as unknown.
   private static let historyLimit = 500
+  /// Bytes of past states that the conflicts of one batch read, while nobody else can write. Beyond them ancestors
+  /// count as unknown.
+  static let pastByteLimit = 16 << 20
 
   /// The links and pointers that went with a record: deletions of one commit are neighbours in the feed with one stamp.
   package func company(ofDeleted recordName: String) throws -> DeletedCompany {
+    if let known = companies[recordName] { return known }
     var company = DeletedCompany()
-    guard let zone, let tombstone = try row(named: recordName), tombstone.isDeleted else { return company }
-    for row in try snapshot.changes(in: zone.key, after: tombstone.sequence, limit: Self.companyLimit)
-    where row.record.modified == tombstone.record.modified {
-      guard let before = try snapshot.state(of: row.record.recordName, in: zone.key, at: row.sequence - 1),
-        !before.isDeleted
-      else { continue }
-      if row.isDeleted {
-        guard let link = LinkRecord(before.record), link.ends.first == recordName || link.ends.second == recordName
-        else { continue }
-        company.links.append(before.record)
-      } else {
-        for element in before.record.fields
-        where element.field.value == .string(recordName) && row.record.fields[element.name] == nil {
-          company.pointers.append(RecordPointer(field: element.name, source: row.record.recordName))
-        }
+    if let zone, let tombstone = try row(named: recordName), tombstone.isDeleted {
+      var last = tombstone.sequence
+      var count = 0
+      var hasNeighbours = true
+      while hasNeighbours, count < Self.companyLimit, pastReader.byteCount < Self.pastByteLimit {
+        let rows = try snapshot.changes(in: zone.key, after: last, limit: Self.companyPageCount)
+        let neighbours = rows.filter { $0.record.modified == tombstone.record.modified }
+        rows.forEach(pastReader.count)
+        for row in neighbours { try add(row, to: &company, ofDeleted: recordName, in: zone) }
+        count += rows.count
+        last = rows.last?.sequence ?? last
+        hasNeighbours = !neighbours.isEmpty
       }
     }
+    companies[recordName] = company
     return company
   }
 
+  private func add(
+    _ row: StoredRecord, to company: inout DeletedCompany, ofDeleted recordName: String, in zone: StoredZone
+  ) throws {
+    guard
+      let before = try pastReader.state(of: row.record.recordName, in: zone.key, at: row.sequence - 1)?.stored,
+      !before.isDeleted
+    else { return }
+    if row.isDeleted {
+      guard let link = LinkRecord(before.record), link.ends.first == recordName || link.ends.second == recordName
+      else { return }
+      company.links.append(before.record)
+    } else {
+      for element in before.record.fields
+      where element.field.value == .string(recordName) && row.record.fields[element.name] == nil {
+        company.pointers.append(RecordPointer(field: element.name, source: row.record.recordName))
+      }
+    }
+  }
+
   private static let companyLimit = 1000
+  private static let companyPageCount = 50
 
   package func pointers(to target: String) throws -> [RecordPointer] {
     if let known = incoming[target] { return known }
@@ -151,6 +196,10 @@ package final class ZoneSource: RecordSource {
     incoming[target] = pointers
     return pointers
   }
+}
+
+extension RecordHistory.State {
+  fileprivate init(_ stored: StoredRecord) { self.init(record: stored.record, isDeleted: stored.isDeleted) }
 }
 
 extension StoredMirror {

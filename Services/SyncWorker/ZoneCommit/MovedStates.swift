@@ -39,24 +39,6 @@ extension ShardSnapshot {
     return horizon
   }
 
-  /// The kept states from a record's time in a zone, after a sequence, ascending. Tombstones of moves are left out.
-  func stayedStates(of recordName: String, in zone: StoredZone, after sequence: Int64, limit: Int) throws
-    -> [StoredRecord]
-  {
-    try states(of: recordName, in: zone, after: sequence, limit: limit).filter {
-      !$0.isDeleted || Tombstone.movedTo($0.record) == nil
-    }
-  }
-
-  /// The same, with the tombstones of moves.
-  package func states(of recordName: String, in zone: StoredZone, after sequence: Int64, limit: Int) throws
-    -> [StoredRecord]
-  {
-    let past = try pastStates(of: recordName, in: zone.key, after: sequence, limit: limit).map(\.stored)
-    guard past.count < limit, let present = try record(named: recordName, in: zone.key) else { return past }
-    return past + [present]
-  }
-
   /// The state of a record at a sequence, in any zone; nil if it was not alive then or nothing is kept of it.
   package func formerState(of record: Record, in zone: StoredZone, at sequence: Int64) throws -> Record? {
     for former in try formerZones(of: record, in: zone).compactMap(\.self) {

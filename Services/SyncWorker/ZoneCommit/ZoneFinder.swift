@@ -75,14 +75,25 @@ package final class VisibleRecords {
     case hidden
   }
 
+  /// The parent of a record during a part of the past.
+  struct FormerRecord {
+    let parent: String?
+    /// The sequence of the state, and of the next one.
+    let (since, until): (Int64, Int64)
+  }
+
   private let snapshot: any ShardSnapshot
-  private let zone: Int64
-  private let access: ZoneAccess?
+  /// The zone's key.
+  let zone: Int64
+  /// nil: full access.
+  let access: ZoneAccess?
   /// nil: everything.
   private let roots: Set<String>?
   private let shareNames: Set<String>
   /// The root found above each name that was looked up.
   private var known: [String: String?] = [:]
+  /// By name, the state that was looked at last.
+  var formerRecords: [String: FormerRecord] = [:]
   /// The state of records after the batch, by name.
   package var planned: [String: Record] = [:] { didSet { known.removeAll(keepingCapacity: true) } }
 

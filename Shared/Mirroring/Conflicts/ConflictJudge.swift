@@ -68,7 +68,7 @@ extension Exporter {
         current: FieldContent(of: attribute, in: before),
         sent: FieldContent(of: attribute, in: record), version: before?.version(of: attribute.fieldName),
         isSeen: contested == nil,
-        ancestor: past?.ancestor(of: attribute), setter: past?.setter(of: attribute), device: stamp.deviceID,
+        ancestor: past?.ancestor(of: attribute), findSetter: { past?.setter(of: attribute) }, device: stamp.deviceID,
         time: edit.time)
       // A value that this run wrote is no conflict.
       let isOwn = policy == .arrival && contest.current != FieldContent(of: attribute, in: entry.baseRecord)

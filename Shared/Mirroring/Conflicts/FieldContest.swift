@@ -43,14 +43,17 @@ struct FieldContest {
   let isSeen: Bool
   /// The content at the device's base, with its version; nil if it is not known.
   let ancestor: (content: FieldContent, version: FieldVersion?)?
-  /// The stamp of the change that set the present value after the base; nil if none did.
-  let setter: Stamp?
+  /// Finds the stamp of the change that set the present value after the base; nil if none did. It may look at every
+  /// state since, and a contest that needs no setter does not ask.
+  let findSetter: () -> Stamp?
   let device: String
   /// The edit's time by its device, milliseconds since 1970.
   let time: Int64
 }
 
 extension FieldContest {
+  var setter: Stamp? { findSetter() }
+
   /// The value that the attribute gets.
   enum Outcome: Hashable {
     case sent, current
@@ -132,8 +135,11 @@ extension FieldContest {
   private func latest() -> Verdict {
     let own = own()
     guard isContested else { return Verdict(outcome: .sent, version: version(with: own, wins: true)) }
-    let winner =
-      version?.edits.first ?? FieldVersion.Edit(device: setter?.deviceID ?? "", time: setter?.timestamp ?? .min)
+    func unversioned() -> FieldVersion.Edit {
+      let setter = setter
+      return FieldVersion.Edit(device: setter?.deviceID ?? "", time: setter?.timestamp ?? .min)
+    }
+    let winner = version?.edits.first ?? unversioned()
     let wins = winner.precedes(own)
     return Verdict(
       outcome: wins ? .sent : .current, version: version(with: own, wins: wins),

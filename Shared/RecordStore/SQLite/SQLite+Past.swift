@@ -9,16 +9,38 @@ extension SQLiteSnapshot {
     return row.horizon
   }
 
-  func pastStates(of recordName: String, in zone: Int64, after sequence: Int64, limit: Int) throws -> [PastState] {
+  func pastStates(of recordName: String, in zone: Int64, after sequence: Int64, limit: Int, byteLimit: Int) throws
+    -> [PastState]
+  {
     guard limit > 0, try !isDoomed(zone) else { return [] }
     let select = try statement(PastQuery.ofRecord)
     try select.bind(1, zone)
     try select.bind(2, recordName: recordName)
     try select.bind(3, sequence)
     try select.bind(4, limit)
-    return try select.all { row in
-      PastState(stored: try record(row, named: recordName, zone: zone), until: row.int64(9), replacedAt: row.int64(10))
+    if case .postgreSQL = select { try select.bind(5, byteLimit) }
+    defer { select.reset() }
+    var states: [PastState] = []
+    var byteCount = 0
+    while try select.step() {
+      byteCount += select.withBytes(8) { $0.count }
+      if !states.isEmpty, byteCount > byteLimit { break }
+      states.append(try past(select, of: recordName, in: zone))
     }
+    return states
+  }
+
+  func pastState(of recordName: String, in zone: Int64, replacedAfter time: Int64) throws -> PastState? {
+    if try isDoomed(zone) { return nil }
+    let select = try statement(PastQuery.ofRecordAtTime)
+    try select.bind(1, zone)
+    try select.bind(2, recordName: recordName)
+    try select.bind(3, time)
+    return try select.first { try past($0, of: recordName, in: zone) }
+  }
+
+  private func past(_ row: StoreStatement, of recordName: String, in zone: Int64) throws -> PastState {
+    PastState(stored: try record(row, named: recordName, zone: zone), until: row.int64(9), replacedAt: row.int64(10))
   }
 
   func firstReplacement(in zone: Int64, after time: Int64) throws -> Int64? {

@@ -127,7 +127,10 @@ extension Script {
       name = last.record.recordName
     }
     for (index, name) in names.enumerated() {
-      lines += try snapshot.pastStates(of: name, in: zone, after: sequence / 3, limit: limit).map { "\($0)" }
+      lines += try snapshot.pastStates(of: name, in: zone, after: sequence / 3, limit: limit, byteLimit: .max).map {
+        "\($0)"
+      }
+      lines.append("\(String(describing: try snapshot.pastState(of: name, in: zone, replacedAfter: 1000)))")
       lines.append("\(String(describing: try snapshot.state(of: name, in: zone, at: sequence / 2)))")
       for action in Reference.Action.allCases {
         lines.append(

@@ -9,11 +9,26 @@ extension InMemoryTransaction {
     rows.zones[zone].flatMap { $0.isDeleted ? nil : rows.horizons[zone] ?? 0 }
   }
 
-  func pastStates(of recordName: String, in zone: Int64, after sequence: Int64, limit: Int) throws -> [PastState] {
-    let states = rows.past.filter {
-      $0.zone == zone && $0.state.stored.record.recordName == recordName && $0.state.until > sequence
-    }.map(\.state)
-    return states.sorted { $0.until < $1.until }.first(limit)
+  private func pastStates(of recordName: String, in zone: Int64) -> [PastState] {
+    rows.past.filter { $0.zone == zone && $0.state.stored.record.recordName == recordName }.map(\.state).sorted {
+      $0.until < $1.until
+    }
+  }
+
+  func pastStates(of recordName: String, in zone: Int64, after sequence: Int64, limit: Int, byteLimit: Int) throws
+    -> [PastState]
+  {
+    let states = pastStates(of: recordName, in: zone).filter { $0.until > sequence }.first(limit)
+    var byteCount = 0
+    let count = states.prefix { state in
+      byteCount += state.stored.record.fields.byteCount
+      return byteCount <= byteLimit
+    }.count
+    return states.first(max(1, count))
+  }
+
+  func pastState(of recordName: String, in zone: Int64, replacedAfter time: Int64) throws -> PastState? {
+    pastStates(of: recordName, in: zone).first { $0.replacedAt > time }
   }
 
   func firstReplacement(in zone: Int64, after time: Int64) throws -> Int64? {
