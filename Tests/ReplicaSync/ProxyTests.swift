@@ -79,6 +79,18 @@ import Testing
   }
 }
 
+@Test func `a log tells a proxy's page by its status`() {
+  let page = ServerError(status: 403, serverErrorCode: "", reason: "HTTP 403")
+  let refusal = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "a value of the user's")
+  let lines = [page, refusal].map { error in
+    MirrorEvent(
+      identifier: UUID(), kind: .export, startDate: .now, endDate: .now,
+      errors: [MirrorEvent.ObjectError(object: nil, error: error)]
+    ).line(of: "private")?.text
+  }
+  #expect(lines == ["private export failed: HTTP 403", "private export failed: 403 ACCESS_DENIED"])
+}
+
 @Test func `a page with status 404 or 409 says nothing of objects and zones`() async throws {
   struct Page: Transport {
     let status: Int

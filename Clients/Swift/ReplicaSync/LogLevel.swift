@@ -26,7 +26,8 @@ extension MirrorEvent {
         ? (.events, "\(name): \(savedCount) saved, \(deletedCount) deleted") : (.failures, "\(name) failed")
     }
     // A reason of the server's may quote a value; one of the device's own does not.
-    let reason = first.error.status == 0 ? first.error.reason : "\(first.error.status) \(first.error.serverErrorCode)"
+    let reason =
+      first.error.isOfServer ? "\(first.error.status) \(first.error.serverErrorCode)" : first.error.reason
     let rest = errors.count > 1 ? ", and \(errors.count - 1) more" : ""
     return (.failures, "\(name) \(succeeded ? "left out" : "failed"): \(reason)\(rest)")
   }
