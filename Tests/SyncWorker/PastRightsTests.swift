@@ -156,4 +156,38 @@ private func tag(_ name: String) -> String { #","CD_name":{"value":"\#(name)"}"#
       #expect(alive == 0)
     }
   }
+
+  @Test func `an audit tells a participant nothing of the time that an object was in zones of its owner's alone`()
+    async throws
+  {
+    try await SharedWorld.with(keepsPastStates: true) { world in
+      func rename(_ name: String) async throws {
+        try await world.ownSave(objectChange("update", "Photo", "P", "", #""displayName":"\#(name)""#))
+      }
+      try await world.setUpOwner()
+      try await world.setUp()
+      try await rename("second")
+      let zone = try await world.ownShare("P").zone
+      try await rename("third")
+      try await world.ownMove("P", to: nil)
+      try await rename("hidden")
+      try await rename("back")
+      try await world.ownMove("P", to: zone)
+      for limit in 1...9 {
+        var (told, last): ([String], Int64) = ([], 0)
+        while true {
+          let page = try await world.send(
+            "GET", "audit", ["objectID": "P", "property": "displayName", "limit": "\(limit)", "after": "\(last)"])
+          try #require(page.status == 200, "\(page.text)")
+          for change in page.json["changes"]?.elements ?? [] {
+            let values = ["old", "new"].map { change["properties"]?.elements.first?[$0]?["value"]?.string ?? "-" }
+            told.append(([change["changeType"]?.string ?? ""] + values).joined(separator: " "))
+          }
+          last = try #require(page.json["last"]?.int64)
+          if page.json["moreComing"]?.bool != true { break }
+        }
+        #expect(told == ["earliest - second", "update second third", "delete third -", "earliest - back"], "\(limit)")
+      }
+    }
+  }
 }
