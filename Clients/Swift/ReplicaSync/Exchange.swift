@@ -108,7 +108,7 @@ struct Exchange: Sendable {
     let figures = try await store.figures()
     let hasMore = figures.pendingTransactions > 0
     // Dropped because the list is durable, and the next import asks again.
-    if !hasMore, figures.objectsToReread > 0 { try? await reread() }
+    if !hasMore, figures.objectsToReread > 0 { _ = try? await reread() }
     return ExchangeResult(
       answer: .exported(hasMore: hasMore), savedCount: batch.savedCount, deletedCount: batch.deletedCount)
   }
@@ -121,7 +121,8 @@ struct Exchange: Sendable {
       result.errors += rejected.objects.map { MirrorEvent.ObjectError(object: $0, error: error) }
     }
     try await decide()
-    try await reread()
+    // All of them, because nothing may be imported for long, and what was refused is shown until then.
+    while try await reread() {}
     result.answer = .setAside(hasMore: try await hasMore())
     return result
   }
@@ -223,12 +224,12 @@ struct Exchange: Sendable {
     return share?.currentUserParticipant?.permission == "READ_WRITE" ? .readWrite : .readOnly
   }
 
-  private func reread() async throws {
-    while true {
-      let objects = try await store.objectsToReread(limit: 100)
-      if objects.isEmpty { return }
-      for object in objects { try await store.reread(object, as: try await plane.object(object.recordName)) }
-    }
+  /// Asks for some objects anew, so that exports and pages go on between.
+  /// - Returns: whether there were any.
+  @discardableResult private func reread() async throws -> Bool {
+    let objects = try await store.objectsToReread(limit: 100)
+    for object in objects { try await store.reread(object, as: try await plane.object(object.recordName)) }
+    return !objects.isEmpty
   }
 
   /// The server forgets what it told, and the file begins a second copy (K13).
