@@ -120,7 +120,8 @@ with browser() as page:
         sent = page.run("""
             const [real, wait] = [window.fetch, window.setTimeout];
             app.pause = () => 0;
-            window.setTimeout = (act, pause) => wait(act, Math.min(pause, 50));
+            // The silent answer need not take its full time; the server's may take all of it.
+            window.setTimeout = (act, pause) => wait(act, answers.length ? Math.min(pause, 50) : pause);
             const part = new TextEncoder().encode('{"stor');
             const body = (start) => new Response(new ReadableStream({start}));
             const answers = [200, 401, 403, 404, 407, 413].map(status => () => new Response("<html>", {status}));

@@ -106,11 +106,23 @@ struct Victim {
     for path in [root, ledger] { try FileManager.default.copyItem(atPath: path, toPath: path + "-begun") }
   }
 
-  /// Makes the store what it was after `begin`.
+  /// Makes the store what it was after `begin`, in the same files: another one would be a copy, which begins anew.
   func goBack() throws {
-    for path in [root, ledger] {
-      try? FileManager.default.removeItem(atPath: path)
-      try FileManager.default.copyItem(atPath: path + "-begun", toPath: path)
+    for path in [root, ledger] { try Self.restore(path, from: path + "-begun") }
+  }
+
+  private static func restore(_ path: String, from kept: String) throws {
+    let files = FileManager.default
+    guard let names = try? files.contentsOfDirectory(atPath: kept) else {
+      guard let file = FileHandle(forWritingAtPath: path) else { return try files.copyItem(atPath: kept, toPath: path) }
+      defer { try? file.close() }
+      try file.truncate(atOffset: 0)
+      return try file.write(contentsOf: Data(contentsOf: URL(filePath: kept)))
     }
+    try files.createDirectory(atPath: path, withIntermediateDirectories: true)
+    for name in try files.contentsOfDirectory(atPath: path) where !names.contains(name) {
+      try files.removeItem(atPath: "\(path)/\(name)")
+    }
+    for name in names { try restore("\(path)/\(name)", from: "\(kept)/\(name)") }
   }
 }
