@@ -121,7 +121,8 @@ with browser() as page:
             const [real, wait] = [window.fetch, window.setTimeout];
             app.pause = () => 0;
             // The silent answer need not take its full time; the server's may take all of it.
-            window.setTimeout = (act, pause) => wait(act, answers.length ? Math.min(pause, 50) : pause);
+            let isShort = true;
+            window.setTimeout = (act, pause) => wait(act, isShort ? Math.min(pause, 50) : pause);
             const part = new TextEncoder().encode('{"stor');
             const body = (start) => new Response(new ReadableStream({start}));
             const answers = [200, 401, 403, 404, 407, 413].map(status => () => new Response("<html>", {status}));
@@ -129,7 +130,8 @@ with browser() as page:
             answers.push(() => body(pieces => { pieces.enqueue(part); pieces.error(new TypeError("cut")) }));
             answers.push(signal => body(pieces => {
                 pieces.enqueue(part);
-                signal.addEventListener("abort", () => pieces.error(new Error("silent")));
+                // The server's own answer, which is the next one, may take its time.
+                signal.addEventListener("abort", () => { isShort = false; pieces.error(new Error("silent")) });
             }));
             let sent = 0;
             window.fetch = async (url, init) => (sent++, answers.length ? answers.shift()(init.signal) : real(url, init));
