@@ -6,6 +6,14 @@ import Testing
 private typealias World = RecordPlaneWorld
 
 extension RecordPlaneWorld {
+  /// A world in memory with Alice's zone, after some operations.
+  static func withZone(after operations: String...) async throws -> RecordPlaneWorld {
+    let world = try await inMemory()
+    try await world.makeZone()
+    #expect(try await world.codes(operations).allSatisfy { $0 == nil })
+    return world
+  }
+
   /// Shares a record of Alice's with what hangs below it, with people who accept at once.
   /// - Returns: the share's dictionary.
   @discardableResult func shareHierarchy(_ root: String, with users: [(String, String)], zone: String = "Trips")
@@ -62,18 +70,11 @@ extension RecordPlaneWorld {
 
 /// A participant of a hierarchy can't change its share, its root's place, or records outside of it.
 struct HierarchyLimitsTests {
-  private func world(_ operations: String...) async throws -> RecordPlaneWorld {
-    let world = try await RecordPlaneWorld.inMemory()
-    try await world.makeZone()
-    #expect(try await world.codes(operations).allSatisfy { $0 == nil })
-    return world
-  }
-
   // MARK: Deleting along
 
   @Test(arguments: [false, true])
   func `a participant does not end a share by deleting what its root goes with`(isAtomic: Bool) async throws {
-    let world = try await world(World.note("r"), World.note("c", parent: "r"))
+    let world = try await World.withZone(after: World.note("r"), World.note("c", parent: "r"))
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
     let points = World.pointing("r", to: "c", "DELETE_SELF", "forceUpdate")
     if isAtomic {
@@ -92,8 +93,9 @@ struct HierarchyLimitsTests {
   }
 
   @Test func `a participant deletes nothing along that he does not see, or may only read`() async throws {
-    let world = try await world(
-      World.note("r"), World.note("c", parent: "r"), World.pointing("hidden", to: "c"), World.note("b"),
+    let world = try await World.withZone(
+      after:
+        World.note("r"), World.note("c", parent: "r"), World.pointing("hidden", to: "c"), World.note("b"),
       World.note("d", parent: "r"),
       World.pointing("readable", to: "d", parent: "b"), World.note("e", parent: "r"),
       World.pointing("own", to: "e", parent: "r"),
@@ -116,8 +118,9 @@ struct HierarchyLimitsTests {
   @Test func `making a record under a name that others hang from brings nobody what was not shared with him`()
     async throws
   {
-    let world = try await world(
-      World.note("t"), World.note("r", parent: "t"), World.note("n", parent: "t"), World.note("m", parent: "never"),
+    let world = try await World.withZone(
+      after:
+        World.note("t"), World.note("r", parent: "t"), World.note("n", parent: "t"), World.note("m", parent: "never"),
       World.note("f", parent: "r"),
       World.note("g", parent: "f"))
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
@@ -146,8 +149,9 @@ struct HierarchyLimitsTests {
   }
 
   @Test func `a record that may only be read is not made again to be written`() async throws {
-    let world = try await world(
-      World.note("r"), World.note("b"), World.note("f", parent: "b"), World.note("g", parent: "f"))
+    let world = try await World.withZone(
+      after:
+        World.note("r"), World.note("b"), World.note("f", parent: "b"), World.note("g", parent: "f"))
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
     try await world.shareHierarchy("b", with: [("bob", "READ_ONLY")])
     #expect(try await world.codes([World.delete("f")]) == [nil])
@@ -158,8 +162,9 @@ struct HierarchyLimitsTests {
   // MARK: The root's parent
 
   @Test func `a participant of a hierarchy can't move its root elsewhere`() async throws {
-    let world = try await world(
-      World.note("a"), World.note("r", parent: "a"), World.note("c", parent: "r"), World.note("b"),
+    let world = try await World.withZone(
+      after:
+        World.note("a"), World.note("r", parent: "a"), World.note("c", parent: "r"), World.note("b"),
       World.note("d", parent: "b"))
     try await world.shareHierarchy("a", with: [("carol", "READ_ONLY")])
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
@@ -194,7 +199,7 @@ struct HierarchyLimitsTests {
   func `a caller without permission to write at a record's new place learns nothing of the names there`(kind: String)
     async throws
   {
-    let world = try await world(World.note("r"), World.note("b"), World.note("x"))
+    let world = try await World.withZone(after: World.note("r"), World.note("b"), World.note("x"))
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE"), ("carol", "READ_ONLY")])
     for (user, parent) in [("_carol", "r"), ("_carol", "nowhere"), ("_bob", "nowhere"), ("_bob", "b"), ("_bob", "x")] {
       let taken = try await world.modify([World.note("x", kind, parent: parent)], by: user).records[0].text
@@ -214,7 +219,7 @@ struct HierarchyLimitsTests {
 
   @Test(arguments: [false, true])
   func `a share whose root goes in the same unit is not written`(comesFirst: Bool) async throws {
-    let world = try await world(World.note("r"), World.note("c"), World.pointing("q", to: "c"))
+    let world = try await World.withZone(after: World.note("r"), World.note("c"), World.pointing("q", to: "c"))
     let share = try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
     let update = World.share("update", name: "S-r", tag: share.tag, #""allowsAccessRequests":true"#)
     func unit(_ share: String, _ deletion: String) async throws -> [String?] {

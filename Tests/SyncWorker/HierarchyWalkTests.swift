@@ -8,13 +8,6 @@ private typealias World = RecordPlaneWorld
 
 /// A request looks at no more of a hierarchy than its limit, and at no fields of the records that it only passes.
 struct HierarchyWalkTests {
-  private func world(_ operations: String...) async throws -> RecordPlaneWorld {
-    let world = try await RecordPlaneWorld.inMemory()
-    try await world.makeZone()
-    #expect(try await world.codes(operations).allSatisfy { $0 == nil })
-    return world
-  }
-
   /// Puts records below others, without requests.
   /// - Parameter links: children with their parents.
   private func put(
@@ -42,7 +35,7 @@ struct HierarchyWalkTests {
   }
 
   @Test func `a record above too many deleted ones moves into no share, and out of none`() async throws {
-    let world = try await world(World.note("r"), World.note("p"), World.note("q", parent: "r"))
+    let world = try await World.withZone(after: World.note("r"), World.note("p"), World.note("q", parent: "r"))
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
     for name in ["p", "q"] {
       let links = (0...Limit.hierarchyStepCount).map { ("\(name)\($0)", name) }
@@ -59,7 +52,7 @@ struct HierarchyWalkTests {
   }
 
   @Test func `a participant makes no record above too many deleted ones`() async throws {
-    let world = try await world(World.note("r"))
+    let world = try await World.withZone(after: World.note("r"))
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
     try await put((0...Limit.hierarchyStepCount).map { ("n\($0)", "new") }, isDeleted: true, in: world)
     #expect(try await world.modify([World.note("new", parent: "r")], by: "_bob").status == 400)
@@ -68,7 +61,7 @@ struct HierarchyWalkTests {
 
   @Test(arguments: ["_alice", "_bob"])
   func `the records of one request share the way up`(user: String) async throws {
-    let world = try await world(World.note("r"))
+    let world = try await World.withZone(after: World.note("r"))
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
     try await put((0..<450).map { ("c\($0)", $0 == 0 ? "r" : "c\($0 - 1)") }, in: world)
     let few = (0..<20).map { World.note("few\($0)", parent: "c449") }
@@ -79,7 +72,7 @@ struct HierarchyWalkTests {
   }
 
   @Test func `records that follow another one into a share have a limit of bytes`() async throws {
-    let world = try await world(World.note("r"), World.note("p"))
+    let world = try await World.withZone(after: World.note("r"), World.note("p"))
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
     let text = String(repeating: "x", count: 900_000)
     try await put((0..<70).map { ("p\($0)", "p") }, text: text, in: world)
