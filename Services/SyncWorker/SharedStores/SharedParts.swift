@@ -232,11 +232,11 @@ private struct WaitingNames {
     func isNew(_ name: String) -> Bool { made.contains(name) && !assignment.isKnown(name) }
     var stays: Set<Int> = []
     // Names that changes of unknown objects wait for, and those changes.
-    var near: Set<String> = []
+    var near: [String] = []
     var waiting: [String: [Int]] = [:]
     for (index, change) in changes.enumerated() {
       for name in change.names where objects.contains(name) || (!made.contains(name) && !assignment.isKnown(name)) {
-        near.insert(name)
+        near.append(name)
       }
       if objects.contains(change.objectID) {
         stays.insert(index)
@@ -244,11 +244,10 @@ private struct WaitingNames {
         for name in change.names { waiting[name, default: []].append(index) }
       }
     }
-    for index in stays { near.formUnion(changes[index].names.filter { $0 == changes[index].objectID || isNew($0) }) }
-    while let name = near.popFirst() {
+    for index in stays { near += changes[index].names.filter { $0 == changes[index].objectID || isNew($0) } }
+    while let name = near.popLast() {
       for index in waiting.removeValue(forKey: name) ?? [] where stays.insert(index).inserted {
-        near.formUnion(
-          changes[index].names.filter { waiting[$0] != nil && ($0 == changes[index].objectID || isNew($0)) })
+        near += changes[index].names.filter { waiting[$0] != nil && ($0 == changes[index].objectID || isNew($0)) }
       }
     }
     for index in stays { objects.insert(changes[index].objectID) }

@@ -105,12 +105,12 @@ struct SharedPending: Sendable {
       for name in Set(transaction.changes.flatMap(\.names)) { places[name, default: []].append(index) }
     }
     var isChosen = Array(repeating: false, count: transactions.count)
-    var next = Set(saved.lazy.flatMap(\.changes).flatMap(\.names))
+    var next = saved.flatMap(\.changes).flatMap(\.names)
     // Each name is taken once, with the transactions that it leads to.
-    while let name = next.popFirst() {
+    while let name = next.popLast() {
       for index in places.removeValue(forKey: name) ?? [] where !isChosen[index] {
         isChosen[index] = true
-        next.formUnion(transactions[index].changes.lazy.flatMap(\.names).filter { places[$0] != nil })
+        next += transactions[index].changes.flatMap(\.names).filter { places[$0] != nil }
       }
     }
     return zip(transactions, isChosen).compactMap { $1 ? $0 : nil }
