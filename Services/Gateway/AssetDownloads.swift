@@ -36,11 +36,12 @@ struct AssetDownloads: Sendable {
     return url
   }
 
-  func response(to request: HTTPRequest, of url: AssetURL) async throws(RecordError) -> HTTPResponse {
+  /// - Parameter shards: those that can have the content.
+  func response(to request: HTTPRequest, of url: AssetURL, in shards: [Int]) async throws(RecordError) -> HTTPResponse {
     guard let find else { throw RecordError(.notFound, "This gateway does not serve assets") }
-    guard let content = try await find(url.hash, url.shard) else {
-      throw RecordError(.notFound, "The asset does not exist")
-    }
+    var found: ServedContent?
+    for shard in shards where found == nil { found = try await find(url.hash, shard) }
+    guard let content = found else { throw RecordError(.notFound, "The asset does not exist") }
     let byteCount = content.byteCount
     let tag = "\"\(Hex.encode(url.hash))\""
     let headers = Self.headers + [(name: "ETag", value: tag)]

@@ -222,7 +222,9 @@ struct Gateway: HTTPHandler {
       try uploads.checkFolder()
       let url = try AssetDownloads.url(of: request, key: try await secrets.signingKey(), now: wallClock.now / 1000)
       if let reader = url.reader { try await check(reader) }
-      return try await assets.response(to: request, of: url)
+      // Contents of databases that were split off have moved to another shard's part.
+      let places = forwarding.cluster.layout?.heirs(of: url.shard) ?? [url.shard]
+      return try await assets.response(to: request, of: url, in: places)
     case .signIn: return try await signIn(request, to: .app)
     case .account: return try await account(request)
     case .verifyDevice: return try await verifyDevice(request)

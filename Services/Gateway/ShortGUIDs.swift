@@ -17,22 +17,23 @@ extension Gateway {
       throw RecordError(.badRequest, "records/\(purpose.rawValue) is a call of the public database")
     }
     let references = try ShortGUIDReference.references(of: try JSONValue.request(exchange.request.body))
-    var places: [Int: [Int]] = [:]
-    for (index, reference) in references.enumerated() {
-      guard let shard = ShortGUID(reference.value)?.shard else { continue }
-      places[shard, default: []].append(index)
-    }
+    let named = references.map { ShortGUID($0.value)?.shard }
     // A shard number beyond the last shard has no share, but the number of shards must be known to say so.
     let start = forwarding.timing.now()
-    let shardCount = places.isEmpty ? 0 : try await forwarding.shardCount(since: start)
-    let messages = places.filter { $0.key < shardCount }.sorted { $0.key < $1.key }.map { shard, indices in
+    let layout = named.contains { $0 != nil } ? try await forwarding.layout(since: start) : nil
+    var places: [Int: [Int]] = [:]
+    for (index, shard) in named.enumerated() {
+      for heir in shard.flatMap({ layout?.heirs(of: $0) }) ?? [] { places[heir, default: []].append(index) }
+    }
+    let messages = places.sorted { $0.key < $1.key }.map { shard, indices in
       let items = indices.map { index in
         ResolveShortGUIDs.Item(
           shortGUID: references[index].value, fetchesRootRecord: references[index].shouldFetchRootRecord ?? false,
           desiredKeys: references[index].rootRecordDesiredKeys)
       }
       return ResolveShortGUIDs(
-        purpose: purpose, shard: shard, container: container, environment: environment, caller: caller, items: items,
+        purpose: purpose, shard: shard, part: layout?.dividedPart(of: shard), container: container,
+        environment: environment, caller: caller, items: items,
         baseURL: options.publicAddress.url(for: exchange.request))
     }
     var results: [ItemResult] = Array(repeating: .success(nil), count: references.count)
@@ -54,7 +55,10 @@ extension Gateway {
         for (index, item) in zip(places, items) where item != nil { results[index] = .success(item) }
       case .failure(let error):
         failures.append(error)
-        for index in places { results[index] = .failure(error) }
+        // Another shard that was split off may have found it.
+        for index in places {
+          if case .success(nil) = results[index] { results[index] = .failure(error) }
+        }
       }
     }
     // A shard that is away fails its items only; if all are away, the request fails.
@@ -115,13 +119,13 @@ extension Gateway {
 }
 
 extension Forwarding {
-  /// The number of shards of the installation, once the cluster's map tells it.
+  /// The shards of the installation, once the cluster's map tells them.
   /// - Parameter start: the start of the client's time.
-  /// - Throws: `tryAgainLater` when the map does not tell it within the client's time.
-  func shardCount(since start: ContinuousClock.Instant) async throws(RecordError) -> Int {
+  /// - Throws: `tryAgainLater` when the map does not tell them within the client's time.
+  func layout(since start: ContinuousClock.Instant) async throws(RecordError) -> ShardLayout {
     var plan = RetryPlan(limit: limit)
     while true {
-      if let count = cluster.current?.shardCount, count > 0 { return count }
+      if let layout = cluster.layout { return layout }
       switch plan.stepWithoutHolder(elapsed: timing.now() - start) {
       case .retry(let pause): try await RetryPlan.pause(pause, timing)
       case .fail(let error): throw error

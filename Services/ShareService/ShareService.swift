@@ -234,9 +234,10 @@ public final class ShareService: Sendable {
     // The version starts at the current time: processes that kept running may know higher versions than a directory
     // restored from a backup.
     let publisher = ClusterMapPublisher(
-      bus: bus, shardCount: directory.shardCount, persisted: stored.map, epoch: directory.epoch,
+      bus: bus, shardCount: directory.createdShardCount, splits: directory.layout.splits, persisted: stored.map,
+      epoch: directory.epoch,
       startVersion: stored.version, leastVersion: clock.now,
-      clusters: { try await directory.clusters(known: $0) }, persist: { try await directory.store($0) },
+      places: { try await directory.places(known: $0) }, persist: { try await directory.store($0) },
       report: { log.warning("the cluster map has a problem", ["reason": .text($0)]) })
     await announcer.attach(bus)
     await jobs.attach(bus) { publisher.current }
@@ -251,7 +252,7 @@ public final class ShareService: Sendable {
     }
     await cluster.attach(
       ClusterReports(
-        bus: bus, shardCount: directory.shardCount, now: { [clock] in clock.now }, map: { publisher.current },
+        bus: bus, shardCount: { directory.shardCount }, now: { [clock] in clock.now }, map: { publisher.current },
         // Dropped because what can't be read is left out of the report.
         plannedMoves: { [directory] in (try? await directory.shardClusters().planned) ?? [] },
         sharedZoneCount: { [directory] in (try? await directory.sharedZoneCounts())?.active }),

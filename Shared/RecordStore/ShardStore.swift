@@ -55,11 +55,12 @@ public struct MissingAsset: Error, Hashable, Sendable {
 
 /// The shards of one installation, as far as the engine reaches them.
 public protocol RecordStore: Sendable {
-  /// The number of shards that the installation was created with. It never changes.
+  /// The number of shards that the installation was created with. It never changes. Divisions make more.
   var shardCount: Int { get }
 
   /// Takes over shard `shard`: waits until the previous owner has released it, then raises its epoch by one.
-  /// - Parameter epoch: the last known epoch; 0 when the shard may never have been opened, and may be made.
+  /// - Parameter epoch: the last known epoch; 0 when the shard may never have been opened, and may be made. A shard
+  ///   that came by a division is never made so.
   /// - Throws: `StoreError`, such as `foreign` for a shard that is missing or has a lower epoch. Nothing is held then.
   ///   A cancelled task stops waiting.
   func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore
@@ -89,6 +90,9 @@ public protocol ShardStore: Sendable {
   var shard: Int { get }
   /// The fencing epoch of this owner, checked in every commit.
   var epoch: Int64 { get }
+  /// The databases that the shard has; nil for a shard that was never divided. It is the same as long as the shard is
+  /// open. Reads and writes of other databases throw `closed`, and no list has rows of them.
+  var part: ShardPart? { get }
   /// False for a shard that was taken over while no space was left, until its first commit.
   var isEpochStored: Bool { get }
 
@@ -186,6 +190,7 @@ extension ShardStore {
 }
 
 extension ShardStore {
+  public var part: ShardPart? { nil }
   public var isEpochStored: Bool { true }
   public func turns(of party: String) -> any ShardStore { self }
 

@@ -65,10 +65,9 @@ public struct DatabaseID: Hashable, Sendable, Codable {
 
   public var isPublic: Bool { owner == Self.publicOwner }
 
-  /// The shard that holds this database: the same in every process and release (FNV-1a, never `Hasher`).
-  /// - Parameter count: the number of shards that the installation was created with; greater than 0.
-  public func shard(of count: Int) -> Int {
-    precondition(count > 0, "an installation has at least one shard, not \(count)")
+  /// Decides by `ShardLayout` which shard holds this database. The same in every process and release (FNV-1a, never
+  /// `Hasher`).
+  public var placeHash: UInt64 {
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325
     for var part in [container.rawValue, environment.rawValue, owner] {
       part.withUTF8 { bytes in
@@ -78,7 +77,6 @@ public struct DatabaseID: Hashable, Sendable, Codable {
     }
     hash ^= hash >> 33
     hash = hash &* 0xff51_afd7_ed55_8ccd
-    hash ^= hash >> 33
-    return Int(hash % UInt64(count))
+    return hash ^ hash >> 33
   }
 }

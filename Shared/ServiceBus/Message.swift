@@ -135,10 +135,14 @@ public struct Peer: Hashable, Sendable, Codable {
   public var epoch: Int64?
   /// The clusters that a worker reaches (`ShardCluster`); nil: the main one.
   public var clusters: [String]?
+  /// True for a process that finds databases in shards that were divided (`ShardLayout`); nil for one of an earlier
+  /// release, which would look for them elsewhere.
+  public var knowsSplits: Bool?
 
   public init(
     name: String, role: Role, incarnation: UInt64, endpoint: String, isReady: Bool, adminURL: String? = nil,
-    shardFormat: Int? = nil, epoch: Int64? = nil, clusters: [String]? = nil
+    shardFormat: Int? = nil, epoch: Int64? = nil, clusters: [String]? = nil,
+    knowsSplits: Bool? = true
   ) {
     self.name = name
     self.role = role
@@ -149,7 +153,11 @@ public struct Peer: Hashable, Sendable, Codable {
     self.shardFormat = shardFormat
     self.epoch = epoch
     self.clusters = clusters
+    self.knowsSplits = knowsSplits
   }
+
+  /// Whether the process finds all databases after these splits.
+  func knows(_ splits: [Int]) -> Bool { splits.isEmpty || knowsSplits == true }
 }
 
 public enum Destination: Hashable, Sendable {

@@ -59,11 +59,3 @@ public struct ShardCalls: Sendable {
     }
   }
 }
-
-extension Cluster {
-  /// The worker that holds a database's shard according to the map; nil when no worker does or no map is known.
-  public func holder(of database: DatabaseID) -> String? {
-    guard let map = current, map.shardCount > 0 else { return nil }
-    return map.holders[database.shard(of: map.shardCount)]
-  }
-}

@@ -48,14 +48,15 @@ struct Stage: Sendable {
     where condition: (_ shard: Int) -> Bool = { _ in true }
   ) async throws -> UserClient {
     guard let container = ContainerID(rawValue: Self.container) else { throw RunError("the container has no name") }
+    guard let layout = ShardLayout(createdCount: Self.shardCount) else { throw RunError("there are no shards") }
     for _ in 0..<200 {
       let made = try await administer(
         "POST", "/admin/1/users", object { $0.member("name", "\(name)-\(monotonicNanoseconds())") })
       guard let recordName = made["userRecordName"]?.string, let token = made["webAuthToken"]?.string else {
         throw RunError("\(name) has no token")
       }
-      let shard = DatabaseID(container: container, environment: .development, owner: recordName).shard(
-        of: Self.shardCount)
+      let shard = layout.shard(
+        of: DatabaseID(container: container, environment: .development, owner: recordName))
       guard condition(shard) else { continue }
       let user = UserClient(
         recordName: recordName, webAuthToken: token, shard: shard, stage: self, http: HTTPClient(localAddress: address))

@@ -243,10 +243,11 @@ final class GatewayWorld: Sendable {
   }
 
   /// Publishes a map in which worker i modulo their count holds shard i.
-  func map(version: Int64 = 1, holders: [String]) async throws {
+  func map(version: Int64 = 1, holders: [String], splits: [Int]? = nil) async throws {
+    let count = Self.shardCount + (splits?.count ?? 0)
     let map = ClusterMap(
       version: version, members: buses.map(\.own).filter { $0.role == .worker },
-      holders: (0..<Self.shardCount).map { holders.isEmpty ? nil : holders[$0 % holders.count] })
+      holders: (0..<count).map { holders.isEmpty ? nil : holders[$0 % holders.count] }, splits: splits)
     _ = try await buses[0].call(PublishClusterMap(map: map), to: .peer("gateway"), within: .seconds(10))
   }
 

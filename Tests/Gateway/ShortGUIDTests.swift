@@ -92,6 +92,28 @@ import Testing
     #expect(await world.alice(.post, Self.resolve, body: #"{"shortGUIDs":[\#(away)]}"#).status == 503)
   }
 
+  @Test func `a short GUID is asked of its shard and of all that were split off it, and one of them finds it`()
+    async throws
+  {
+    let (found, absent) = (shortGUID(3, 1), shortGUID(2, 1))
+    let world = try await GatewayWorld(
+      workers: ["worker-1", "worker-2"], timing: FixedTime().skippingPauses,
+      resolver: { message in
+        // The other shards of the division don't answer; that of the record does.
+        if message.shard != 9 { throw BusError(.overloaded, "not now") }
+      })
+    try await world.map(version: 2, holders: ["worker-1", "worker-2"], splits: [3, 3])
+    let body = #"{"shortGUIDs":[{"value":"\#(found)"},{"value":"\#(absent)"}]}"#
+    let results = try await world.alice(.post, Self.resolve, body: body).json["results"]?.elements ?? []
+    #expect(results.map { $0["serverErrorCode"]?.string } == [nil, "TRY_AGAIN_LATER"])
+    let asked = Dictionary(world.record.withLock { $0.resolutions }.map { ($0.shard, $0.part) }) { first, _ in first }
+    #expect(asked.keys.sorted() == [2, 3, 8, 9])
+    #expect(asked[2] == .some(nil))
+    #expect(asked[3] == ShardPart(modulus: 32, remainder: 3))
+    #expect(asked[8] == ShardPart(modulus: 16, remainder: 11))
+    #expect(asked[9] == ShardPart(modulus: 32, remainder: 19))
+  }
+
   @Test func `without a map of the shards nothing is said not to exist`() async throws {
     let world = try await GatewayWorld(isMapped: false, timing: FixedTime().skippingPauses)
     let response = await world.alice(.post, Self.resolve, body: #"{"shortGUIDs":[{"value":"\#(shortGUID(0, 1))"}]}"#)

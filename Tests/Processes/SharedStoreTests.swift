@@ -186,9 +186,8 @@ import Testing
     let count = try #require(
       try JSONSerialization.jsonObject(with: Data(contentsOf: URL(filePath: second + "/manifest.json")))
         as? [String: Any])["shardCount"]
-    try Self.leaveOut(
-      DatabaseID(container: container, environment: .development, owner: alice.recordName).shard(
-        of: count as? Int ?? 0), of: second)
+    let database = DatabaseID(container: container, environment: .development, owner: alice.recordName)
+    try Self.leaveOut(try #require(ShardLayout(createdCount: count as? Int ?? 0)).shard(of: database), of: second)
     try await restored(folders[2], "--missing-from", first) { records in
       #expect(records["A1"] != nil && records["A2"] != nil && records["A3"] != nil, "\(records.keys)")
     }

@@ -9,12 +9,14 @@ extension App {
   func usersApart(_ names: [String]) async throws -> [User] {
     var (users, shards): ([User], Set<Int>) = ([], [])
     let id = try #require(ContainerID(rawValue: container))
+    let layout = try #require(ShardLayout(createdCount: 4))
     for name in names {
       for attempt in 0..<50 where users.count == shards.count {
         let user = try await user(attempt == 0 ? name : "\(name)-\(attempt)")
         guard
-          shards.insert(DatabaseID(container: id, environment: .development, owner: user.recordName).shard(of: 4))
-            .inserted
+          shards.insert(
+            layout.shard(of: DatabaseID(container: id, environment: .development, owner: user.recordName))
+          ).inserted
         else { continue }
         users.append(user)
         break

@@ -181,8 +181,9 @@ final class StepCast {
       $0["worker"].string ?? ""
     }
     let container = try #require(ContainerID(rawValue: app.container))
+    let layout = try #require(ShardLayout(createdCount: holders.count))
     func shard(_ user: User) -> Int {
-      DatabaseID(container: container, environment: .development, owner: user.recordName).shard(of: holders.count)
+      layout.shard(of: DatabaseID(container: container, environment: .development, owner: user.recordName))
     }
     let alice = try await app.user("alice", email: "alice@example.org")
     ownersWorker = holders[shard(alice)]

@@ -32,6 +32,7 @@ struct QueryTests {
     case .share: ShareQuery.self
     case .member: MemberQuery.self
     case .outcome: OutcomeQuery.self
+    case .cut: CutQuery.self
     }
   }
 

@@ -100,16 +100,22 @@ struct ScopeTests {
     let ids = ["_alice", "_bob", "_8f3c2d", DatabaseID.publicOwner].flatMap { owner in
       Environment.allCases.map { DatabaseID(container: container, environment: $0, owner: owner) }
     }
-    #expect(ids.map { $0.shard(of: 64) } == [60, 41, 0, 7, 61, 20, 27, 30])
-    #expect(ids.map { $0.shard(of: 8) } == [4, 1, 0, 7, 5, 4, 3, 6])
-    #expect(ids.allSatisfy { $0.shard(of: 1) == 0 })
+    func shards(_ count: Int) throws -> [Int] {
+      let layout = try #require(ShardLayout(createdCount: count))
+      return ids.map { layout.shard(of: $0) }
+    }
+    #expect(try shards(64) == [60, 41, 0, 7, 61, 20, 27, 30])
+    #expect(try shards(8) == [4, 1, 0, 7, 5, 4, 3, 6])
+    #expect(try shards(1).allSatisfy { $0 == 0 })
   }
 
   @Test func `databases spread evenly over the shards`() throws {
     let container = try #require(ContainerID(rawValue: "iCloud.org.example.photos"))
+    let layout = try #require(ShardLayout(createdCount: 16))
     var counts = [Int](repeating: 0, count: 16)
     for number in 0..<16_000 {
-      counts[DatabaseID(container: container, environment: .production, owner: "_user\(number)").shard(of: 16)] += 1
+      let database = DatabaseID(container: container, environment: .production, owner: "_user\(number)")
+      counts[layout.shard(of: database)] += 1
     }
     #expect(counts.allSatisfy { (850...1150).contains($0) }, "\(counts)")
   }
@@ -118,8 +124,8 @@ struct ScopeTests {
     let ab = try #require(ContainerID(rawValue: "ab"))
     let a = try #require(ContainerID(rawValue: "a"))
     let shards = (0..<64).map { count in
-      DatabaseID(container: ab, environment: .production, owner: "c\(count)").shard(of: 1 << 30)
-        == DatabaseID(container: a, environment: .production, owner: "bc\(count)").shard(of: 1 << 30)
+      DatabaseID(container: ab, environment: .production, owner: "c\(count)").placeHash
+        == DatabaseID(container: a, environment: .production, owner: "bc\(count)").placeHash
     }
     #expect(!shards.contains(true))
   }

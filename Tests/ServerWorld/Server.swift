@@ -226,8 +226,8 @@ final class Server: Sendable {
   func accept(_ shortGUID: String, of owner: String, by user: String, purpose: ResolveShortGUIDs.Purpose = .accept)
     async throws -> Reply?
   {
-    let shard = DatabaseID(container: Self.container, environment: .development, owner: owner).shard(
-      of: Self.shardCount)
+    let database = DatabaseID(container: Self.container, environment: .development, owner: owner)
+    let shard = ShardLayout(createdCount: Self.shardCount)?.shard(of: database) ?? 0
     let message = ResolveShortGUIDs(
       purpose: purpose, shard: shard, container: Self.container, environment: .development,
       caller: Caller(userRecordName: user),

@@ -17,20 +17,20 @@ import Testing
   @Test func `clusters and requests to move outlive a restart, and only a later opening changes them`() async throws {
     var world = try World(shardCount: 3)
     try await note(0, 4, nil, in: world)
-    #expect(try await world.service.directory.clusters(known: []) == nil)
+    #expect(try await world.service.directory.places(known: []).clusters == nil)
     let first = [ShardCluster(), ShardCluster(name: "east"), ShardCluster(name: "west")]
-    #expect(try await world.service.directory.clusters(known: ["main", "east", "west"]) == first)
+    #expect(try await world.service.directory.places(known: ["main", "east", "west"]).clusters == first)
     try await world.service.directory.move(0, to: "west")
     world = try await world.restarted()
-    #expect(try await world.service.directory.clusters(known: ["main"])?.first == ShardCluster(target: "west"))
+    #expect(try await world.service.directory.places(known: ["main"]).clusters?.first == ShardCluster(target: "west"))
     #expect(try await note(0, 4, "west", in: world) == false)
-    #expect(try await world.service.directory.clusters(known: ["main"])?.first == ShardCluster(target: "west"))
+    #expect(try await world.service.directory.places(known: ["main"]).clusters?.first == ShardCluster(target: "west"))
     #expect(try await note(0, 6, "west", in: world))
-    #expect(try await world.service.directory.clusters(known: ["main"])?.first == ShardCluster(name: "west"))
+    #expect(try await world.service.directory.places(known: ["main"]).clusters?.first == ShardCluster(name: "west"))
     _ = try await world.service.directory.acceptData("0", known: ["main", "west"])
-    #expect(try await world.service.directory.clusters(known: ["main"])?.first == ShardCluster(name: "west"))
+    #expect(try await world.service.directory.places(known: ["main"]).clusters?.first == ShardCluster(name: "west"))
     _ = try await world.service.directory.acceptData("0", known: ["main"])
-    #expect(try await world.service.directory.clusters(known: ["main"])?.first == ShardCluster())
+    #expect(try await world.service.directory.places(known: ["main"]).clusters?.first == ShardCluster())
     await world.service.close()
   }
 
@@ -39,7 +39,7 @@ import Testing
   {
     let world = try World(shardCount: 64)
     let directory = world.service.directory
-    _ = try await directory.clusters(known: ["main", "west"])
+    _ = try await directory.places(known: ["main", "west"]).clusters
     let names: Set<String> = ["main", "west", "north"]
     let worker = Peer(
       name: "worker", role: .worker, incarnation: 1, endpoint: "memory://worker", isReady: true,
@@ -47,7 +47,7 @@ import Testing
     var operators = world.operators
     operators.map = {
       // Dropped because the call tells what a missing map means.
-      let clusters = try? await directory.clusters(known: names)
+      let clusters = try? await directory.places(known: names).clusters
       return ClusterMap(
         version: 1, members: [worker], holders: Array(repeating: "worker", count: 64), clusters: clusters)
     }

@@ -35,7 +35,7 @@ import Testing
   private func compare(_ zones: [SharedZone], in world: World) async throws -> Int {
     let directory = world.service.directory
     let groups = Dictionary(grouping: zones.sorted { $0.key < $1.key }) {
-      $0.key.database.shard(of: directory.shardCount)
+      directory.layout.shard(of: $0.key.database)
     }
     var corrected = 0
     let number = try await directory.beginComparison()

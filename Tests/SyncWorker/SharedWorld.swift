@@ -65,7 +65,7 @@ final class SharedWorld: Sendable {
 
     init(_ stores: [any ShardStore]) { self.stores = stores }
 
-    var shardCount: Int? { stores.count }
+    var layout: ShardLayout? { ShardLayout(createdCount: stores.count) }
     var calls: [String] { state.withLock { $0.calls } }
 
     /// Owners whom the list lacks.

@@ -101,11 +101,11 @@ private final class BackgroundWork: ShardWork {
   /// A database in the given shard of four.
   static func database(in shard: Int, of count: Int = 4) -> DatabaseID {
     (0...).lazy.map { DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: "_\($0)") }
-      .first { $0.shard(of: count) == shard }!
+      .first { ShardLayout(createdCount: count)?.shard(of: $0) == shard }!
   }
 
   /// Runs a host called `me`, and `body` beside it with a way to publish maps.
-  private static func withHost(
+  static func withHost(
     _ store: any RecordStore, work: [any ShardWork] = [], pauses: AsyncStream<Duration>.Continuation? = nil,
     _ body: @Sendable (ShardHost, AsyncStream<ClusterMap>.Continuation) async throws -> Void
   ) async throws {
@@ -122,11 +122,11 @@ private final class BackgroundWork: ShardWork {
   }
 
   /// Polls for a condition that no event announces.
-  private static func wait(until condition: () async -> Bool) async throws {
+  static func wait(until condition: () async -> Bool) async throws {
     while await !condition() { try await Task.sleep(for: .milliseconds(1)) }
   }
 
-  private static func code(_ host: ShardHost, _ database: DatabaseID) async -> BusError.Code? {
+  static func code(_ host: ShardHost, _ database: DatabaseID) async -> BusError.Code? {
     do {
       _ = try await host.store(of: database)
       return nil

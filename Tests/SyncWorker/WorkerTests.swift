@@ -203,7 +203,7 @@ private final class WorkerNeighbourhood: Sendable {
     let world = try await WorkerNeighbourhood()
     try await world.assign(to: "worker-1", version: 2)
     let database = DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: "_alice")
-    let thief = world.store.takeOver(shard: database.shard(of: 4))
+    let thief = world.store.takeOver(shard: try #require(ShardLayout(createdCount: 4)).shard(of: database))
     await #expect { try await world.ask("records/modify", Self.save) } throws: { ($0 as? BusError)?.code == .notMine }
     await thief.close()
     let (reply, _) = try await world.ask("records/modify", Self.save)

@@ -137,15 +137,14 @@ extension Gateway {
     let known = try await share.call(IdentifyUsers(lookups: [.init(userRecordName: ticket.userRecordName)])).users.first
     guard known != .some(nil), let shard = ShortGUID(ticket.shortGUID)?.shard else { return nil }
     let start = forwarding.timing.now()
-    guard shard < (try await forwarding.shardCount(since: start)) else { return nil }
-    let located = try await forwarding.ask(
-      LocateShortGUID(shard: shard, shortGUID: ticket.shortGUID), holderOf: shard, since: start
-    ).reply
-    guard let container = located.container, let environment = located.environment,
+    let layout = try await forwarding.layout(since: start)
+    let heirs = layout.heirs(of: shard)
+    guard let (holder, container, environment) = try await locate(ticket.shortGUID, heirs, layout, start),
       place.map({ $0 == (container, environment) }) ?? true
     else { return nil }
     let message = ResolveShortGUIDs(
-      purpose: purpose, shard: shard, container: container, environment: environment,
+      purpose: purpose, shard: holder, part: layout.dividedPart(of: holder), container: container,
+      environment: environment,
       caller: Caller(userRecordName: ticket.userRecordName),
       items: [.init(shortGUID: ticket.shortGUID, fetchesRootRecord: false, desiredKeys: [])], baseURL: baseURL)
     guard let result = try await found(message, since: start).first, !result.isNull else { return nil }
@@ -153,5 +152,19 @@ extension Gateway {
     return FoundShare(
       result: result, container: container,
       visitorName: names.isEmpty ? ticket.userName : "\(names) (\(ticket.userName))")
+  }
+
+  /// Finds the shard of a share among those that have what one had, and the share's container.
+  private func locate(
+    _ shortGUID: String, _ shards: [Int], _ layout: ShardLayout, _ start: ContinuousClock.Instant
+  ) async throws(RecordError) -> (shard: Int, container: ContainerID, environment: Environment)? {
+    for shard in shards {
+      let message = LocateShortGUID(shard: shard, part: layout.dividedPart(of: shard), shortGUID: shortGUID)
+      let located = try await forwarding.ask(message, holderOf: shard, since: start).reply
+      if let container = located.container, let environment = located.environment {
+        return (shard, container, environment)
+      }
+    }
+    return nil
   }
 }

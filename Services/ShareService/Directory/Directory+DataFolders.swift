@@ -59,8 +59,23 @@ extension Directory {
     return FetchShardEpochs.Reply(epochs: try shards.map { try known(Self.subject(ofShard: $0))?.epoch ?? 0 })
   }
 
-  /// - Returns: whether a shard is in another cluster than before.
+  /// Notes that a shard exists, so that no worker makes it.
+  func noteOpening(ofShard shard: Int) throws {
+    if try known(Self.subject(ofShard: shard)) == nil {
+      try set(Self.subject(ofShard: shard), Known(epoch: 1, nonce: ""))
+    }
+  }
+
+  /// - Returns: whether a shard is in another cluster than before, or was divided.
   @discardableResult func note(_ message: NoteShardEpochs) throws -> Bool {
+    if message.epochs.contains(where: { $0.part != nil }) {
+      try readSplits()
+      if let splits = try change({ try noteSplits(of: message.epochs) }) {
+        noted(splits)
+        try note(NoteShardEpochs(epochs: message.epochs.map(\.undivided)))
+        return true
+      }
+    }
     let news = try message.epochs.filter { (0..<shardCount).contains($0.shard) }.filter {
       try known(Self.subject(ofShard: $0.shard))?.epoch ?? 0 < $0.epoch
     }
@@ -121,4 +136,9 @@ extension DirectoryFormat {
       ).run()
     }
   }
+}
+
+extension NoteShardEpochs.Opened {
+  /// The same without the part.
+  fileprivate var undivided: Self { Self(shard: shard, epoch: epoch, cluster: cluster) }
 }

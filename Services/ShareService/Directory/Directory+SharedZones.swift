@@ -29,8 +29,10 @@ extension Directory {
   /// Makes a part of the stored entries equal to a shard's list. Entries noted after the comparison began stay, because
   /// the list may be older.
   /// - Returns: the number of corrected entries.
+  /// - Throws: `tryAgainLater` for a shard that is being divided.
   func compare(_ page: CompareSharedZones) throws -> Int {
-    try change {
+    try check(page.part, ofShard: page.shard)
+    return try change {
       // Swift would take names for equal that differ only in their normalisation. That can't happen: zones and users
       // have ASCII names.
       var known = Dictionary(
@@ -124,7 +126,7 @@ extension Directory {
     ).binding(
       key.userRecordName, key.database.container.rawValue, key.database.environment.rawValue, key.database.owner,
       key.zoneName, zone.isActive, zone.sequence,
-      Int64(key.database.shard(of: shardCount)), number
+      Int64(layout.shard(of: key.database)), number
     ).run()
     return known == nil
   }

@@ -26,7 +26,9 @@ extension Directory {
 
   /// Stores reports of a shard. Those about unknown containers change nothing, and a comparison leaves shares alone
   /// that were noted after it began.
+  /// - Throws: `tryAgainLater` for the comparison of a shard that is being divided.
   func note(_ message: NoteInvitations) throws {
+    if message.comparison != nil { try check(message.part, ofShard: message.shard) }
     try change {
       // Of a comparison no mail follows: after a restore it brings invitations whose mails were sent before.
       let isMailed = try message.comparison == nil && mailSettings() != nil

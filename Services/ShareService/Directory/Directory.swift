@@ -7,6 +7,7 @@ import Records
 import SQLite
 import ServiceBus
 import ServiceKit
+import Synchronization
 
 /// The durable state of the share service.
 ///
@@ -21,7 +22,9 @@ actor Directory {
   let clock: any WallClock
   let random: any RandomSource
   /// The number of shards that the installation was created with.
-  nonisolated let shardCount: Int
+  nonisolated let createdShardCount: Int
+  /// The splits, as last read or written.
+  private nonisolated let knownSplits: Mutex<[Int]>
   /// Of several share services, processes follow the one with the highest epoch; 0 without one.
   nonisolated let epoch: Int64
   nonisolated let signingKey: [UInt8]
@@ -54,7 +57,8 @@ actor Directory {
       self.epoch = database.epoch
       store = database
     }
-    self.shardCount = try DirectoryFormat.settleShardCount(shardCount, in: store.connection)
+    createdShardCount = try DirectoryFormat.settleShardCount(shardCount, in: store.connection)
+    knownSplits = Mutex(try DirectoryFormat.splits(of: createdShardCount, in: store.connection))
     signingKey = try DirectoryFormat.settleSigningKey(in: store.connection, random: random)
     self.store = store
     operatorTokenHash = SHA256.hash(try operatorToken())
@@ -62,6 +66,23 @@ actor Directory {
     self.clock = clock
     self.random = random
   }
+
+  /// The shards of the installation.
+  nonisolated var layout: ShardLayout {
+    let splits = knownSplits.withLock(\.self)
+    guard let layout = ShardLayout(createdCount: createdShardCount, splits: splits) else {
+      preconditionFailure("the splits \(splits) of \(createdShardCount) shards were not looked at")
+    }
+    return layout
+  }
+  /// The number of shards.
+  nonisolated var shardCount: Int { createdShardCount + knownSplits.withLock(\.count) }
+
+  /// Reads the splits again, because the outcome of an earlier change may be unknown.
+  func readSplits() throws { noted(try DirectoryFormat.splits(of: createdShardCount, in: connection)) }
+
+  /// Takes splits that are stored.
+  func noted(_ splits: [Int]) { knownSplits.withLock { $0 = splits } }
 
   /// Closes the directory; it must not be used afterwards.
   func close() { store.close() }

@@ -1,6 +1,8 @@
 // The format of the directory's file: tables, format version, and single values.
 
+import MessagePack
 import RecordStore
+import Records
 import SQLite
 import ServiceKit
 
@@ -62,7 +64,7 @@ enum DirectoryFormat: Int64, CaseIterable {
   /// `AQFD`: tells a directory from any other SQLite file.
   private static let applicationID: Int64 = 0x4151_4644
   static let defaultShardCount = 4
-  static let shardCountRange = 1...4096
+  static let shardCountRange = 1...ShardLayout.countLimit
 
   static func open(_ path: String) throws -> Connection {
     do {
@@ -232,6 +234,23 @@ enum DirectoryFormat: Int64, CaseIterable {
     }
     try connection.transaction { try set("shardCount", Array(String(count).utf8), in: connection) }
     return count
+  }
+
+  /// The splits of shards, in their order.
+  /// - Throws: `InstallationProblem` for some that can't have been.
+  static func splits(of createdCount: Int, in connection: DirectoryConnection) throws -> [Int] {
+    guard let bytes = try value("shardSplits", in: connection) else { return [] }
+    // Dropped because the reason changes nothing for an operator.
+    guard let splits = try? MessagePackDecoder().decode([Int].self, from: bytes),
+      ShardLayout(createdCount: createdCount, splits: splits) != nil
+    else {
+      throw InstallationProblem("The directory's list of divided shards is damaged: restore it from a backup.")
+    }
+    return splits
+  }
+
+  static func set(splits: [Int], in connection: DirectoryConnection) throws {
+    try set("shardSplits", try MessagePackEncoder().encode(splits), in: connection)
   }
 
   /// The highest epoch that the directory was opened with; 0 when it never had one.

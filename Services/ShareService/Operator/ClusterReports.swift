@@ -17,7 +17,7 @@ struct ClusterReports: Sendable {
   private static let counts: Set<String> = ["usage", "fields"]
 
   let bus: any Bus
-  let shardCount: Int
+  let shardCount: @Sendable () -> Int
   /// Milliseconds since 1970.
   let now: @Sendable () -> Int64
   /// The latest map; nil before the first.
@@ -45,7 +45,7 @@ struct ClusterReports: Sendable {
     let covered = Set(reports.elements(of: "shards").compactMap(\.value.int64))
     return ClusterList(
       rows: reports.elements(of: subject).map(\.value),
-      uncountedShards: isCount ? (0..<Int64(shardCount)).filter { !covered.contains($0) } : nil,
+      uncountedShards: isCount ? (0..<Int64(shardCount())).filter { !covered.contains($0) } : nil,
       silent: reports.silent)
   }
 
@@ -55,6 +55,7 @@ struct ClusterReports: Sendable {
     let sharedZoneCount = await sharedZoneCount()
     let members = map?.members ?? bus.peers
     let held = map?.holders.count { $0 != nil } ?? 0
+    let shardCount = map?.shardCount ?? shardCount()
     let verdict = Verdict(
       members, reports, held: held, of: shardCount, neededFormat: map?.unheldFormat, now: now())
     return OperatorAnswer { writer in
@@ -78,7 +79,7 @@ struct ClusterReports: Sendable {
 
   private func shards() async -> OperatorAnswer {
     let map = await map()
-    let holders = map?.holders ?? Array(repeating: nil, count: shardCount)
+    let holders = map?.holders ?? Array(repeating: nil, count: shardCount())
     let standings = await standings(holders)
     let waiting = Dictionary(await plannedMoves().map { ($0.shard, $0.to) }) { $1 }
     return OperatorAnswer { writer in
@@ -92,6 +93,7 @@ struct ClusterReports: Sendable {
         if let cluster = map?.cluster(ofShard: shard) {
           writer.member("cluster", cluster.name)
           if let target = cluster.target { writer.member("movesTo", target) }
+          if let target = cluster.split { writer.member("splitsInto", target) }
           if let target = waiting[shard] { writer.member("waitsFor", target) }
         }
         for key in Self.facts {

@@ -33,8 +33,8 @@ package protocol Owners: Sendable {
   /// - Throws: `TRY_AGAIN_LATER` when the share service is away and no earlier list is known.
   func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment)
     async throws(RecordError) -> SharedOwnerList
-  /// The number of shards; nil while unknown.
-  var shardCount: Int? { get }
+  /// Where databases are; nil while unknown.
+  var layout: ShardLayout? { get }
 }
 
 /// Calls on the bus's nested lane: the caller of the asking worker waits on the usual lane.
@@ -65,7 +65,7 @@ package final class OwnersByBus: Owners {
     self.cluster = cluster
   }
 
-  package var shardCount: Int? { cluster.current.flatMap { $0.shardCount > 0 ? $0.shardCount : nil } }
+  package var layout: ShardLayout? { cluster.layout }
 
   package func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError)
     -> PlaneAnswer
@@ -126,7 +126,7 @@ package final class OwnersByBus: Owners {
 
 /// The owners of a worker that stands alone, as in most tests.
 struct NoOwners: Owners {
-  var shardCount: Int? { nil }
+  var layout: ShardLayout? { nil }
 
   func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer {
     throw Self.alone

@@ -202,12 +202,13 @@ extension SharedCall {
   func accept() async throws(RecordError) -> PlaneAnswer {
     _ = try await call.locate()
     let references = try ShortGUIDReference.references(of: try JSONValue.request(call.body))
-    guard let shardCount = context.owners.shardCount else {
+    guard let layout = context.owners.layout else {
       throw RecordError(.tryAgainLater, "The shards are not known yet", retryAfter: 1)
     }
     var places: [Int: [Int]] = [:]
     for (index, reference) in references.enumerated() {
-      if let shard = ShortGUID(reference.value)?.shard, shard < shardCount { places[shard, default: []].append(index) }
+      guard let shard = ShortGUID(reference.value)?.shard else { continue }
+      for heir in layout.heirs(of: shard) { places[heir, default: []].append(index) }
     }
     var results: [Int: Result<JSONValue, RecordError>] = [:]
     for (shard, indices) in places.sorted(by: { $0.key < $1.key }) {
@@ -217,14 +218,14 @@ extension SharedCall {
           desiredKeys: references[index].rootRecordDesiredKeys)
       }
       let message = ResolveShortGUIDs(
-        purpose: .accept, shard: shard, container: call.request.database.container,
+        purpose: .accept, shard: shard, part: layout.dividedPart(of: shard), container: call.request.database.container,
         environment: call.request.database.environment,
         caller: call.request.caller, items: items, baseURL: call.request.baseURL)
       do throws(RecordError) {
         let found = try Self.resolved(try await context.owners.resolve(message, within: SharedHome.patience))
         for (index, result) in zip(indices, found) where !result.isNull { results[index] = .success(result) }
       } catch {
-        for index in indices { results[index] = .failure(error) }
+        for index in indices where results[index] == nil { results[index] = .failure(error) }
       }
     }
     return PlaneAnswer(body: Self.accepted(references, results))

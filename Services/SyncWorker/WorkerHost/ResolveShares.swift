@@ -12,7 +12,7 @@ extension Worker {
   func resolve(_ message: ResolveShortGUIDs) async throws -> [UInt8] {
     let parts = try openParts()
     do {
-      let store = try await parts.host.store(ofShard: message.shard)
+      let store = try await parts.host.store(ofShard: message.shard, having: message.part)
       let generations = parts.generations
       let resolution = ShareResolution(context: parts.records.context, request: message) {
         database async throws(RecordError) in

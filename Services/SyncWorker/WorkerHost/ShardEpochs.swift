@@ -74,7 +74,7 @@ actor ShardEpochs: ShardWork {
     var wait = Self.retryPause
     while !Task.isCancelled {
       if !store.isEpochStored { await storeEpoch(of: store) }
-      if store.isEpochStored, await note(store.shard, store.epoch) { return }
+      if store.isEpochStored, await note(store) { return }
       await pause(wait)
       wait = Self.latePause
     }
@@ -91,9 +91,11 @@ actor ShardEpochs: ShardWork {
   }
 
   /// - Returns: true if the directory knows the epoch.
-  private func note(_ shard: Int, _ epoch: Int64) async -> Bool {
-    if waiting[shard]?.epoch ?? 0 <= epoch {
-      waiting[shard] = NoteShardEpochs.Opened(shard: shard, epoch: epoch, cluster: cluster(shard))
+  private func note(_ store: any ShardStore) async -> Bool {
+    let shard = store.shard
+    if waiting[shard]?.epoch ?? 0 <= store.epoch {
+      waiting[shard] = NoteShardEpochs.Opened(
+        shard: shard, epoch: store.epoch, cluster: cluster(shard), part: store.part)
     }
     return await withCheckedContinuation { continuation in
       waiters.append(continuation)

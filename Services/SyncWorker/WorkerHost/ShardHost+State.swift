@@ -12,9 +12,6 @@ extension ShardHost {
   /// Assigned shards that are not open yet, without those out of service.
   var openingCount: Int { shards.values.count { $0.isAssigned && $0.store == nil && $0.outage == nil } }
 
-  /// The number of shards in the installation.
-  nonisolated var shardCount: Int { recordStore.shardCount }
-
   /// The open shards, ascending.
   var openStores: [any ShardStore] {
     shards.sorted { $0.key < $1.key }.compactMap { $0.value.isAssigned ? $0.value.store : nil }

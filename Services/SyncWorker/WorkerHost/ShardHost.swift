@@ -47,6 +47,8 @@ actor ShardHost: OpenShards {
   let log: Log
   private let checksFirst: Bool
   private let pause, patience: @Sendable (Duration) async -> Void
+  /// Where databases are, as the last map tells it.
+  private var layout: ShardLayout?
   /// The assigned shards, and those that are being closed.
   var shards: [Int: Shard] = [:]
   /// The counts of closed shards, because totals must never fall.
@@ -91,13 +93,34 @@ actor ShardHost: OpenShards {
   // MARK: Requests
 
   /// The store of the shard that holds a database.
-  /// - Throws: `BusError.notMine` for an unassigned shard, `.overloaded` if too many requests wait for it to open,
-  ///   `RecordError` if it can't be opened.
+  /// - Throws: `BusError.notMine` for an unassigned shard, or one that has not that database any more; `.overloaded` if
+  ///   too many requests wait for it to open; `RecordError` if it can't be opened.
   func store(of database: DatabaseID) async throws -> any ShardStore {
-    try await store(ofShard: database.shard(of: recordStore.shardCount))
+    guard let layout else { throw BusError(.notMine, "this worker has no cluster map yet") }
+    let hash = database.placeHash
+    let store = try await store(ofShard: layout.shard(ofHash: hash))
+    // The caller's map may be older than the shard, and so may this worker's.
+    if let part = store.part, !part.contains(hash: hash) { throw Self.notMine(store.shard) }
+    return store
   }
 
-  /// The same for a shard by its number.
+  /// The store of a shard that has what a caller expects in it.
+  /// - Parameter part: nil for a shard that was never divided.
+  /// - Throws: as `store(of:)`.
+  func store(ofShard number: Int, having part: ShardPart?) async throws -> any ShardStore {
+    let store = try await store(ofShard: number)
+    guard store.part == part else { throw Self.notMine(number) }
+    return store
+  }
+
+  func openStore(of database: DatabaseID) -> (any ShardStore)? {
+    guard let number = layout?.shard(of: database), let shard = shards[number], shard.isAssigned,
+      let store = shard.store, store.part?.contains(database) ?? true
+    else { return nil }
+    return store
+  }
+
+  /// The store of a shard by its number.
   func store(ofShard number: Int) async throws -> any ShardStore {
     guard let shard = shards[number], shard.isAssigned else { throw Self.notMine(number) }
     if let store = shard.store { return store }
@@ -169,15 +192,19 @@ actor ShardHost: OpenShards {
 
   /// - Returns: the shards that this worker did not hold before.
   private func follow(_ map: ClusterMap) -> [Int] {
-    guard recordStore.shardCount == map.shardCount else {
+    guard let layout = map.layout, recordStore.shardCount == layout.createdCount else {
       log.error("a cluster map of another installation was ignored", ["shards": .integer(Int64(map.shardCount))])
       return []
     }
     recordStore.follow(
       (0..<map.shardCount).map { number in
         let cluster = map.cluster(ofShard: number)
-        return ShardPlacement(cluster: cluster.name, target: cluster.target)
+        let split = cluster.split.flatMap { target in
+          layout.part(of: number).map { RequestedSplit(shard: layout.count, cluster: target, part: $0) }
+        }
+        return ShardPlacement(cluster: cluster.name, target: cluster.target, split: split)
       }, named: map.namedClusters)
+    self.layout = layout
     var added: [Int] = []
     for (number, holder) in map.holders.enumerated() {
       if holder == name {

@@ -121,7 +121,7 @@ struct ShareNews: ShardWork {
       let isLast = end == zones.count
       let page = CompareSharedZones(
         number: number, shard: store.shard, after: after, through: isLast ? nil : zones[end - 1].key,
-        zones: Array(zones[start..<end]))
+        zones: Array(zones[start..<end]), part: store.part)
       let count = try await tell.compare(page)
       if count > 0 {
         log.info(
@@ -140,10 +140,12 @@ struct ShareNews: ShardWork {
     let last = parts.popLast() ?? []
     for part in parts {
       try await tell.note(
-        NoteInvitations(shard: store.shard, shares: part, comparison: .init(number: number, isLast: false)))
+        NoteInvitations(
+          shard: store.shard, shares: part, comparison: .init(number: number, isLast: false), part: store.part))
     }
     try await tell.note(
-      NoteInvitations(shard: store.shard, shares: last, comparison: .init(number: number, isLast: true)))
+      NoteInvitations(
+        shard: store.shard, shares: last, comparison: .init(number: number, isLast: true), part: store.part))
   }
 
   private static let pageCount = 1000

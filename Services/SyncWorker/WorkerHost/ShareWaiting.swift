@@ -19,7 +19,8 @@ extension Worker {
 
   /// - Throws: `BusError`.
   private func locate(_ message: LocateShortGUID) async throws -> LocateShortGUID.Reply {
-    let database = try await readShard(message.shard) { snapshot -> DatabaseID? in
+    let store = { (host: ShardHost) in try await host.store(ofShard: message.shard, having: message.part) }
+    let database = try await read(store) { snapshot -> DatabaseID? in
       let zone =
         try snapshot.record(withShortGUID: message.shortGUID)?.zone
         ?? snapshot.share(withOneTimeGUID: message.shortGUID)?.zone
@@ -32,7 +33,7 @@ extension Worker {
 
   /// - Throws: `BusError`. An invitation that has ended is no error.
   private func describe(_ message: DescribeInvitation) async throws -> DescribeInvitation.Reply {
-    try await readShard(message.shard) { snapshot in
+    try await read({ try await $0.store(of: message.database) }) { snapshot in
       guard let database = try snapshot.database(message.database),
         let zone = try snapshot.zone(named: message.zoneName, in: database.key), !zone.isDeleted,
         let share = try snapshot.share(named: message.shareName, in: zone.key),
@@ -45,12 +46,13 @@ extension Worker {
   }
 
   /// - Throws: `BusError`.
-  private func readShard<Value: Sendable>(
-    _ shard: Int, _ body: @escaping @Sendable (any ShardSnapshot) throws -> Value
+  private func read<Value: Sendable>(
+    _ store: (ShardHost) async throws -> any ShardStore,
+    _ body: @escaping @Sendable (any ShardSnapshot) throws -> Value
   ) async throws -> Value {
     let parts = try openParts()
     do {
-      return try await parts.host.store(ofShard: shard).read(body)
+      return try await store(parts.host).read(body)
     } catch let error as BusError {
       throw error
     } catch {

@@ -166,7 +166,7 @@ public final class Worker: Sendable {
   /// - Throws: when the data folder can't be used, or the task is cancelled.
   public func start(on bus: any Bus) async throws -> any Service {
     let signingKey = try await fetchSigningKey(bus)
-    let shardCount = try await firstMap().shardCount
+    let shardCount = try await createdShardCount()
     let installation = InstallationID(signingKey: signingKey)
     try await folders.claim(on: bus) { installation }
     let parts = makeParts(bus, signingKey, try makeStore(shardCount, installation))
@@ -188,8 +188,11 @@ public final class Worker: Sendable {
     }
   }
 
-  private func firstMap() async throws -> ClusterMap {
-    for await map in context.cluster.updates() where map.shardCount > 0 { return map }
+  /// The number of shards that the installation was created with.
+  private func createdShardCount() async throws -> Int {
+    for await map in context.cluster.updates() {
+      if let layout = map.layout { return layout.createdCount }
+    }
     throw CancellationError()
   }
 
@@ -306,7 +309,8 @@ public final class Worker: Sendable {
     let result = try await outcome(of: request, parts, call, answering)
     let duration = start.duration(to: context.timing.now())
     let error: RecordError? = if case .failure(let error) = result { error } else { nil }
-    meter.count(request, inShard: request.database.shard(of: parts.host.shardCount), error: error, took: duration)
+    meter.count(
+      request, inShard: context.cluster.layout?.shard(of: request.database) ?? -1, error: error, took: duration)
     switch result {
     case .success(let answer): return answer
     case .failure(let error): return Self.refusal(error, of: request)

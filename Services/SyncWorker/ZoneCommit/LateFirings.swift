@@ -96,8 +96,7 @@ package final class LateFirings: Sendable {
   package func run(on host: some OpenShards) async {
     for await _ in wakes {
       while !Task.isCancelled, let (waiting, party) = next() {
-        let shard = waiting.firing.database.shard(of: host.shardCount)
-        await fire(waiting.firing, in: await host.openStores.first { $0.shard == shard })
+        await fire(waiting.firing, in: await host.openStore(of: waiting.firing.database))
         finished(waiting, party)
       }
     }

@@ -1,7 +1,7 @@
 // Background work on the shards that a worker holds.
 
 package import RecordStore
-import Records
+package import Records
 package import ServiceKit
 
 /// Background work on a shard that this worker holds.
@@ -23,8 +23,6 @@ extension ShardWork {
 
 /// The shards that this worker holds at the moment.
 package protocol OpenShards: Sendable {
-  /// The number of shards of the installation.
-  var shardCount: Int { get }
-  /// The open ones.
-  var openStores: [any ShardStore] { get async }
+  /// The store of a database's shard; nil unless the shard is open here.
+  func openStore(of database: DatabaseID) async -> (any ShardStore)?
 }

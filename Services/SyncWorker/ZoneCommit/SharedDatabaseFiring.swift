@@ -59,11 +59,9 @@ package final class SharedDatabaseFiring: Sendable {
         defer { pending = [:] }
         return pending.values.sorted { $0.sequence < $1.sequence }
       }
-      let stores = await host.openStores
       for change in noted {
         for user in change.participants {
-          let home = change.home(of: user)
-          guard let store = stores.first(where: { $0.shard == home.shard(of: host.shardCount) }) else { continue }
+          guard let store = await host.openStore(of: change.home(of: user)) else { continue }
           do {
             try await fire(change, of: user, in: store)
           } catch StoreError.fenced, StoreError.closed {

@@ -1,7 +1,7 @@
 // A shard's part of a backup: its place, and its description in the backup's manifest.
 
 import Assets
-import Records
+public import Records
 
 /// The place in a backup under way that an engine copies a shard to.
 public struct BackupPlace: Hashable, Sendable {
@@ -38,6 +38,8 @@ public struct ShardCopy: Hashable, Sendable, Codable {
   /// The problems that verification found in the copy, as in `VerificationReport.problems`. The shard itself has them
   /// too.
   public let problems: [String]
+  /// The databases of the shard; nil for a shard that was never divided.
+  public var part: ShardPart?
 
   // Paths below a backup's folder: the list of the copy's files in the format of `sha256sum`, the shard's file, and the
   // folder of its assets.

@@ -84,7 +84,7 @@ public final class MovingRecordStore: RecordStore {
   private func move(_ store: SQLiteShardStore) async {
     do {
       let count = try await migration.copy(
-        store, shardCount: shardCount, installation: migration.source.installation?.text)
+        store, shardCount: store.modulus(shardCount), installation: migration.source.installation?.text)
       report("shard \(store.shard) has moved to \(migration.target.name), with \(count) rows")
       let next: PendingCommit<Void> = store.enqueue { _ in }
       try await next.value

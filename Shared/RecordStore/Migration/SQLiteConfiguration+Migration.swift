@@ -62,8 +62,9 @@ extension SQLiteConfiguration: MigrationPlace {
   /// Makes the file of a shard, durably, where none is. Nobody else may use the folder.
   /// - Parameter fill: writes its rows.
   func make(_ moving: MovingShard, _ fill: (StoreConnection) throws -> Void) throws {
-    let connection = try ShardFile(self, shard: moving.shard, shardCount: moving.standing.shardCount).takeOver()
-      .connection
+    var file = ShardFile(self, shard: moving.shard, shardCount: moving.standing.shardCount)
+    file.remainder = moving.counters.first { $0.key == .remainder }?.value
+    let connection = try file.takeOver().connection
     defer { connection.close() }
     try connection.transaction {
       try fill(.sqlite(connection))

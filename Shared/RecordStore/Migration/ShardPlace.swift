@@ -2,6 +2,7 @@
 
 import Assets
 import PostgreSQL
+import Records
 import SQLite
 
 /// A place that keeps shards: an engine with its configuration.
@@ -27,6 +28,7 @@ public enum ShardPlace: Sendable {
 
 /// The state of a shard in a place, as its tables tell it.
 struct ShardStanding: Hashable, Sendable {
+  /// The modulus of the shard's part: the number of shards at the installation's creation, unless it was divided.
   let shardCount: Int
   let epoch: Int64
   let installation: String?
@@ -37,11 +39,12 @@ struct ShardStanding: Hashable, Sendable {
 
 /// What a new shard gets besides its rows.
 struct MovingShard: Sendable {
-  let shard: Int
+  /// Its number at the target.
+  var shard: Int
   /// Its standing while it arrives, with the number of the move.
   let standing: ShardStanding
   /// The counters in `meta`.
-  let counters: [(key: MetaKey, value: Int64)]
+  var counters: [(key: MetaKey, value: Int64)]
   /// The last key of a conflict. Keys are never used again.
   let lastConflict: Int64
   /// Whether the copy of a later owner stays, and refuses this one.
@@ -50,6 +53,8 @@ struct MovingShard: Sendable {
 
 extension MovingShard {
   private static let counterKeys: [MetaKey] = [.lastKey, .lastEvent, .bindsReferences]
+  /// Only what is there.
+  private static let divisionKeys: [MetaKey] = [.remainder, .cut, .split, .splitShard]
 
   /// Reads what comes besides the rows, and lets the source's transaction idle while the target is written and read.
   /// - Parameter idle: how long. Nobody takes the shard over from a process that hangs meanwhile.
@@ -59,15 +64,30 @@ extension MovingShard {
     try source.connection.mayIdle(for: idle)
     shard = source.shard
     self.standing = standing
-    counters = try Self.counterKeys.map { key in
+    func meta(_ key: MetaKey) throws -> Int64? {
       let statement = try source.statement(ShardQuery.meta)
       try statement.bind(1, key.rawValue)
-      return (key, try statement.first { $0.int64(0) } ?? 0)
+      return try statement.first { $0.int64(0) }
     }
+    counters =
+      try Self.counterKeys.map { ($0, try meta($0) ?? 0) }
+      + Self.divisionKeys.compactMap { key in try meta(key).map { (key, $0) } }
     let text =
       source.connection.dialect == .sqlite
       ? "SELECT seq FROM sqlite_sequence WHERE name = 'journal'" : "SELECT last_value FROM journal_id_seq"
     lastConflict = try source.statement(SQL("migrate.lastConflict", text)).first { $0.int64(0) } ?? 0
+  }
+}
+
+extension MovingShard {
+  /// The new shard of a division, which first has the rows of both.
+  /// - Parameter part: what the new shard has.
+  func splitOff(_ part: ShardPart, as shard: Int) -> MovingShard {
+    var split = self
+    split.shard = shard
+    split.counters.removeAll { Self.divisionKeys.contains($0.key) }
+    split.counters += [(.remainder, part.remainder), (.cut, 1)]
+    return split
   }
 }
 

@@ -27,12 +27,15 @@ public final class PostgreSQLRecordStore: RecordStore {
   }
 
   public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
-    guard (0..<shardCount).contains(shard) else { throw StoreError.io("there is no shard \(shard) of \(shardCount)") }
+    guard shard >= 0 else { throw StoreError.io("there is no shard \(shard)") }
+    // One that was split off exists, or is lost.
+    let epoch = shard < shardCount ? epoch : max(epoch, 1)
+    let extent = ShardExtent()
     let (configuration, surroundings, shardCount) = (configuration, surroundings, shardCount)
     let readers = try ShardReaders(
       shard: shard, pool: pool, deferredLimit: configuration.options.readLimit
     ) {
-      try configuration.reader(ofShard: shard)
+      try configuration.reader(ofShard: shard, extent)
     }
     // The writer's thread connects, because its session must never leave that thread.
     let cancellation = ReadCancellation()
@@ -40,7 +43,7 @@ public final class PostgreSQLRecordStore: RecordStore {
       try await withCheckedThrowingContinuation { continuation in
         do throws(StoreError) {
           try WorkerThread.start("shard \(shard)") {
-            Self.own(configuration, shard, of: shardCount, epoch, readers, surroundings, cancellation) {
+            Self.own(configuration, shard, of: shardCount, epoch, extent, readers, surroundings, cancellation) {
               continuation.resume(with: $0)
             }
           }
@@ -57,15 +60,16 @@ public final class PostgreSQLRecordStore: RecordStore {
   /// The body of a writer's thread, from taking the shard over to closing its session.
   private static func own(
     _ configuration: PostgreSQLConfiguration, _ shard: Int, of shardCount: Int, _ knownEpoch: Int64,
-    _ readers: ShardReaders, _ surroundings: StoreSurroundings, _ cancellation: ReadCancellation,
-    opened: (Result<ShardCore, any Error>) -> Void
+    _ extent: ShardExtent, _ readers: ShardReaders, _ surroundings: StoreSurroundings,
+    _ cancellation: ReadCancellation, opened: (Result<ShardCore, any Error>) -> Void
   ) {
     do {
       let tenure = try PostgreSQLTenure.takeOver(
         configuration, shard: shard, shardCount: shardCount, knownEpoch: knownEpoch,
         isCancelled: { cancellation.isCancelled })
+      try extent.settle(tenure.found.part, isBeingCut: tenure.found.isBeingCut, tenure.connection)
       let core = try ShardCore(
-        shard: shard, epoch: tenure.epoch, options: configuration.options, readers: readers,
+        shard: shard, epoch: tenure.epoch, extent: extent, options: configuration.options, readers: readers,
         confirmed: tenure.confirmed, databaseByteCount: { 0 })
       tenure.isAwaited = { [queue = core.queue] in !queue.isClosed }
       // Reads must see what the writer commits from now on, and the former primary may still answer them.
@@ -83,11 +87,12 @@ public final class PostgreSQLRecordStore: RecordStore {
 
 extension PostgreSQLConfiguration {
   /// A session for reads.
-  fileprivate func reader(ofShard shard: Int) throws -> ShardSession {
+  fileprivate func reader(ofShard shard: Int, _ extent: ShardExtent) throws -> ShardSession {
     var reading = session(ofShard: shard)
     reading.isReadOnly = true
     let session = ShardSession(
-      shard: shard, connection: .postgreSQL(try Session(reading)), keys: keys, fetched: FetchedRows())
+      shard: shard, connection: .postgreSQL(try Session(reading)), keys: keys, fetched: FetchedRows(),
+      extent: extent)
     session.knownKeys = KnownKeys()
     return session
   }

@@ -13,6 +13,8 @@ import PostgreSQL
 final class PostgreSQLTenure: ShardTenure {
   let shard: Int
   let epoch: Int64
+  /// What the tables tell of the shard's databases.
+  let found: PostgreSQLUpgrade.Found
   private(set) var session: Session
   private let configuration: PostgreSQLConfiguration
   /// The commits of all writers of the shard, as of the last one that is known to be stored.
@@ -21,10 +23,12 @@ final class PostgreSQLTenure: ShardTenure {
   let confirmed: ConfirmedCommits
 
   private init(
-    shard: Int, epoch: Int64, commitCount: Int64, session: Session, configuration: PostgreSQLConfiguration
+    shard: Int, epoch: Int64, found: PostgreSQLUpgrade.Found, commitCount: Int64, session: Session,
+    configuration: PostgreSQLConfiguration
   ) {
     self.shard = shard
     self.epoch = epoch
+    self.found = found
     self.commitCount = commitCount
     self.session = session
     self.configuration = configuration
@@ -46,14 +50,15 @@ final class PostgreSQLTenure: ShardTenure {
       _ = try awaitRelease(session, configuration, shard, isCancelled)
       let upgrade = PostgreSQLUpgrade(
         configuration: configuration, shard: shard, shardCount: shardCount, knownEpoch: knownEpoch)
-      let (epoch, commitCount) = try session.transaction {
-        try upgrade.run(session)
+      let (epoch, commitCount, found) = try session.transaction {
+        let found = try upgrade.run(session)
         try checkKeys(session, configuration, shard)
         guard let row = try session.rows(TenureQuery.raise.command).first else { throw upgrade.missing }
-        return (try row.integer(0), try row.integer(1))
+        return (try row.integer(0), try row.integer(1), found)
       }
       return PostgreSQLTenure(
-        shard: shard, epoch: epoch, commitCount: commitCount, session: session, configuration: configuration)
+        shard: shard, epoch: epoch, found: found, commitCount: commitCount, session: session,
+        configuration: configuration)
     } catch let error as PostgreSQLError {
       throw StoreError(error, shard: shard)
     }
@@ -237,6 +242,7 @@ enum TenureQuery: String {
   case look = "SELECT epoch, commits FROM tenure"
   case raise = "UPDATE tenure SET epoch = epoch + 1 RETURNING epoch, commits"
   case count = "UPDATE tenure SET commits = $1"
+  case narrow = "UPDATE tenure SET shardCount = $1"
   case make = "INSERT INTO tenure(format, shard, shardCount, epoch, commits) VALUES ($1, $2, $3, 0, 0)"
   case find =
     "SELECT format, shard, shardCount, epoch, installation FROM tenure FOR UPDATE"

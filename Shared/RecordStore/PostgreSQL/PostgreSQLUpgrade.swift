@@ -2,6 +2,7 @@
 
 import Assets
 import PostgreSQL
+import Records
 
 /// The steps before an epoch is raised. They run in the transaction that raises it.
 struct PostgreSQLUpgrade {
@@ -20,8 +21,17 @@ struct PostgreSQLUpgrade {
   private var schema: String { configuration.schema(ofShard: shard) }
   private var last: Int { changes.map(\.format).max() ?? 0 }
 
+  /// What the tables tell.
+  struct Found {
+    var format = 0
+    /// nil for a shard that was never divided.
+    var part: ShardPart?
+    /// True while rows of databases are left that another shard has.
+    var isBeingCut = false
+  }
+
   /// - Throws: `StoreError.newerFormat`, `.foreign`, `.io`; `PostgreSQLError`.
-  func run(_ session: Session) throws {
+  @discardableResult func run(_ session: Session) throws -> Found {
     let exists = try session.rows(TenureQuery.tables.command).first?.boolean(0) == true
     if !exists {
       guard knownEpoch == 0 else { throw missing }
@@ -30,9 +40,9 @@ struct PostgreSQLUpgrade {
       try session.queue(
         TenureQuery.make.command, [.integer(0), .integer(Int64(shard)), .integer(Int64(shardCount))])
     }
-    let found = try check(session)
-    if exists, try move(session) != nil { throw StoreError.moved(shard: shard, from: "the schema \(schema)") }
-    for change in changes where change.format > found {
+    var found = try check(session)
+    if exists, try meta(.move, session) != nil { throw StoreError.moved(shard: shard, from: "the schema \(schema)") }
+    for change in changes where change.format > found.format {
       for (index, statement) in change.statements.enumerated() {
         try session.queue(Command("format \(change.format).\(index)", statement))
       }
@@ -40,23 +50,30 @@ struct PostgreSQLUpgrade {
     try session.queue(
       TenureQuery.own.command, [.integer(Int64(last)), .text(configuration.installation?.text)])
     try session.finish()
+    if found.part != nil { found.isBeingCut = try meta(.cut, session) != nil }
+    return found
   }
 
-  private func move(_ session: Session) throws -> Int64? {
-    try session.rows(ShardQuery.meta.command, [.text(MetaKey.move.rawValue)]).first?.integer(0)
+  private func meta(_ key: MetaKey, _ session: Session) throws -> Int64? {
+    try session.rows(ShardQuery.meta.command, [.text(key.rawValue)]).first?.integer(0)
   }
 
-  /// - Returns: the format that was found.
-  private func check(_ session: Session) throws -> Int {
+  private func check(_ session: Session) throws -> Found {
     guard let row = try session.rows(TenureQuery.find.command).first else { throw missing }
     let format = Int(try row.integer(0))
     if format > last { throw StoreError.newerFormat(found: format, known: last) }
     let owner = (shard: try row.integer(1), count: try row.integer(2))
-    guard owner.shard == Int64(shard), owner.count == Int64(shardCount) else {
-      throw StoreError.io(
-        "\(schema) is shard \(owner.shard) of \(owner.count), not \(shard) of \(shardCount): their number never changes"
-      )
+    guard owner.shard == Int64(shard) else {
+      throw StoreError.io("\(schema) is shard \(owner.shard), not \(shard)")
     }
+    // A shard that was never divided tells its part without its remainder.
+    let isDivided = owner.count != Int64(shardCount) || shard >= shardCount
+    // A new schema has its remainder later.
+    let part =
+      format == 0
+      ? nil
+      : try ShardPart.stored(
+        owner.count, isDivided ? try meta(.remainder, session) : nil, ofShard: shard, of: shardCount, in: schema)
     let epoch = try row.integer(3)
     if epoch < knownEpoch {
       throw StoreError.foreign(
@@ -65,7 +82,7 @@ struct PostgreSQLUpgrade {
     if let installation = configuration.installation, let owner = try row.optionalText(4), owner != installation.text {
       throw StoreError.foreign("shard \(shard): \(schema) belongs to the installation \(owner), not \(installation)")
     }
-    return format
+    return Found(format: format, part: part)
   }
 
   /// Written by each commit: room in the page makes the update cheap, and the table is cleaned often.

@@ -216,6 +216,7 @@ final class ShardReaders: Sendable {
   }
 
   private func perform(_ job: ReadJob, _ session: ShardSession) {
+    let hidden = session.extent.others
     do {
       try session.connection.beginRead()
     } catch {
@@ -229,7 +230,7 @@ final class ShardReaders: Sendable {
       state.watches[ObjectIdentifier(watch)] = watch
       if state.isClosed { watch.stop() }
     }
-    let isDone = job.read.run(in: SQLiteSnapshot(session)) { watch.isOver || session.connection.isLost }
+    let isDone = job.read.run(in: SQLiteSnapshot(session, hiding: hidden)) { watch.isOver || session.connection.isLost }
     // A lost connection says nothing of the next one. Without a server, that one fails.
     let runsAgain = watch.end() || session.connection.isLost
     // Whatever ended this one has mostly ended the others, or they wait for a server that is no primary any more.

@@ -46,10 +46,12 @@ extension SQLiteSnapshot {
   func mirrorsWithQuarantine(afterKey key: Int64, limit: Int) throws -> [Int64] {
     guard limit > 0 else { return [] }
     try flush()
-    let select = try statement(QuarantineQuery.mirrors)
-    try select.bind(1, key)
-    try select.bind(2, limit)
-    return try select.all { $0.int64(0) }
+    return try own(after: key, limit, placeOf: \.self, isOther: { try isOther(mirror: $0) }) { key in
+      let select = try statement(QuarantineQuery.mirrors)
+      try select.bind(1, key)
+      try select.bind(2, limit)
+      return try select.all { $0.int64(0) }
+    }
   }
 
   func nextQuarantineDue() throws -> Int64? {

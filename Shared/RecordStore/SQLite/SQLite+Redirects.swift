@@ -34,11 +34,13 @@ extension SQLiteSnapshot {
   func zonesWithPendingRedirects(in database: Int64?, afterKey key: Int64, limit: Int) throws -> [StoredZone] {
     guard limit > 0 else { return [] }
     try flush()
-    let select = try statement(RedirectQuery.zonesWithPending)
-    try select.bind(1, key)
-    try select.bind(2, database)
-    try select.bind(3, limit)
-    return try select.all { Self.zoneRow($0).zone }
+    return try own(after: key, limit, placeOf: \.key, isOther: { others.contains($0.databaseKey) }) { key in
+      let select = try statement(RedirectQuery.zonesWithPending)
+      try select.bind(1, key)
+      try select.bind(2, database)
+      try select.bind(3, limit)
+      return try select.all { Self.zoneRow($0).zone }
+    }
   }
 
   private func redirect(_ row: StoreStatement) throws -> StoredRedirect {

@@ -62,7 +62,8 @@ extension SQLiteSnapshot {
   func share(withOneTimeGUID shortGUID: String) throws -> (zone: Int64, share: StoredShare)? {
     let select = try statement(ShareQuery.byOneTimeGUID)
     try select.bind(1, shortGUID)
-    guard let found = try select.first({ try share($0) }), try !isDoomed(found.zone) else { return nil }
+    guard let found = try select.first({ try share($0) }), try !isDoomed(found.zone), try !isOther(zone: found.zone)
+    else { return nil }
     return found
   }
 
@@ -111,13 +112,18 @@ extension SQLiteSnapshot {
 
   func members(after place: StoredMemberPlace?, limit: Int) throws -> [(databaseKey: Int64, member: ShareMember)] {
     guard limit > 0 else { return [] }
-    let select = try statement(MemberQuery.after)
-    try select.bind(1, place?.databaseKey ?? 0)
-    try select.bind(2, place?.userRecordName ?? "")
-    try select.bind(3, place?.zoneName ?? "")
-    try select.bind(4, place?.shareName ?? "")
-    try select.bind(5, limit)
-    return try select.all { try member($0) }
+    return try own(
+      after: place, limit, placeOf: { StoredMemberPlace($0.member, in: $0.databaseKey) },
+      isOther: { others.contains($0.databaseKey) }
+    ) { place in
+      let select = try statement(MemberQuery.after)
+      try select.bind(1, place?.databaseKey ?? 0)
+      try select.bind(2, place?.userRecordName ?? "")
+      try select.bind(3, place?.zoneName ?? "")
+      try select.bind(4, place?.shareName ?? "")
+      try select.bind(5, limit)
+      return try select.all { try member($0) }
+    }
   }
 
   func member(_ row: StoreStatement) throws -> (databaseKey: Int64, member: ShareMember) {
@@ -136,19 +142,25 @@ extension SQLiteSnapshot {
 
   func shareNews(after number: Int64, limit: Int) throws -> [StoredShareNews] {
     guard limit > 0 else { return [] }
-    let select = try statement(MemberQuery.newsAfter)
-    try select.bind(1, number)
-    try select.bind(2, limit)
-    return try select.all { row in
-      guard let container = ContainerID(rawValue: row.text(1)), let environment = Environment(rawValue: row.text(2))
-      else {
-        throw StoreError.corrupt("shard \(shard): news \(row.int64(0)) is of no container or environment")
-      }
-      return StoredShareNews(
-        number: row.int64(0), database: DatabaseID(container: container, environment: environment, owner: row.text(3)),
-        zoneName: row.text(4), subject: StoredShareNews.Subject(name: row.text(5), kind: row.int64(6)),
-        sequence: row.int64(7))
+    return try own(
+      after: number, limit, placeOf: \.number, isOther: { session.part?.contains($0.database) == false }
+    ) { number in
+      let select = try statement(MemberQuery.newsAfter)
+      try select.bind(1, number)
+      try select.bind(2, limit)
+      return try select.all(news)
     }
+  }
+
+  private func news(_ row: StoreStatement) throws -> StoredShareNews {
+    guard let container = ContainerID(rawValue: row.text(1)), let environment = Environment(rawValue: row.text(2))
+    else {
+      throw StoreError.corrupt("shard \(shard): news \(row.int64(0)) is of no container or environment")
+    }
+    return StoredShareNews(
+      number: row.int64(0), database: DatabaseID(container: container, environment: environment, owner: row.text(3)),
+      zoneName: row.text(4), subject: StoredShareNews.Subject(name: row.text(5), kind: row.int64(6)),
+      sequence: row.int64(7))
   }
 
   func departure(of recordName: String, from root: String, in zone: Int64) throws -> Int64? {

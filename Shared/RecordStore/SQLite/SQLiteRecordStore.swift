@@ -4,6 +4,7 @@ import Assets
 import CLinux
 import Crypto
 import Glibc
+import Records
 import SQLite
 
 /// Keeps shards in the files of a `SQLiteConfiguration`.
@@ -39,11 +40,13 @@ public final class SQLiteRecordStore: RecordStore {
     self.shardCount = shardCount
     surroundings = StoreSurroundings(makeIncarnation: makeIncarnation, now: now, report: report)
     pool = try ReaderPool(configuration.options)
-    writeback = try WritebackThread(shardCount: shardCount, isStuck: configuration.options.isWritebackStuck)
+    writeback = try WritebackThread(shardCount: ShardLayout.countLimit, isStuck: configuration.options.isWritebackStuck)
   }
 
   public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
-    guard (0..<shardCount).contains(shard) else { throw StoreError.io("there is no shard \(shard) of \(shardCount)") }
+    guard shard >= 0 else { throw StoreError.io("there is no shard \(shard)") }
+    // One that was split off exists, or is lost.
+    let epoch = shard < shardCount ? epoch : max(epoch, 1)
     return try await open(ShardFile(configuration, shard: shard, shardCount: shardCount, knownEpoch: epoch))
   }
 
@@ -56,11 +59,12 @@ public final class SQLiteRecordStore: RecordStore {
 
   func open(_ file: ShardFile) async throws -> SQLiteShardStore {
     let lock = try await ShardLock.acquire(configuration.lockPath(ofShard: file.shard))
+    let extent = ShardExtent()
     let readers: ShardReaders
     do {
       let keys = configuration.keys
       readers = try ShardReaders(shard: file.shard, pool: pool, deferredLimit: configuration.options.readLimit) {
-        ShardSession(shard: file.shard, connection: .sqlite(try file.reader()), keys: keys)
+        ShardSession(shard: file.shard, connection: .sqlite(try file.reader()), keys: keys, extent: extent)
       }
     } catch {
       lock.release()
@@ -71,7 +75,7 @@ public final class SQLiteRecordStore: RecordStore {
     let core: ShardCore = try await withCheckedThrowingContinuation { continuation in
       do throws(StoreError) {
         try WorkerThread.start("shard \(file.shard)") {
-          Self.own(file, lock, readers, writeback, surroundings) { continuation.resume(with: $0) }
+          Self.own(file, lock, extent, readers, writeback, surroundings) { continuation.resume(with: $0) }
         }
       } catch {
         lock.release()
@@ -83,14 +87,16 @@ public final class SQLiteRecordStore: RecordStore {
 
   /// The body of a writer's thread, from taking the shard over to releasing its lock.
   private static func own(
-    _ file: ShardFile, _ lock: ShardLock, _ readers: ShardReaders, _ writeback: WritebackThread,
-    _ surroundings: StoreSurroundings, opened: (Result<ShardCore, any Error>) -> Void
+    _ file: ShardFile, _ lock: ShardLock, _ extent: ShardExtent, _ readers: ShardReaders,
+    _ writeback: WritebackThread, _ surroundings: StoreSurroundings, opened: (Result<ShardCore, any Error>) -> Void
   ) {
     do {
       let taken = try file.takeOver()
+      try extent.settle(taken.part, isBeingCut: taken.isBeingCut, .sqlite(taken.connection))
       let core = try ShardCore(
-        shard: file.shard, epoch: taken.epoch, isRaised: taken.isRaised, options: file.configuration.options,
-        readers: readers, databaseByteCount: { Folder.byteCount(of: file.path) ?? 0 })
+        shard: file.shard, epoch: taken.epoch, extent: extent, isRaised: taken.isRaised,
+        options: file.configuration.options, readers: readers,
+        databaseByteCount: { Folder.byteCount(of: file.path) ?? 0 })
       let checkpoints = try ShardCheckpoints(core: core, connection: taken.connection, file: file, thread: writeback)
       opened(.success(core))
       ShardWriter(

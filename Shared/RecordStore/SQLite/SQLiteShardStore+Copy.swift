@@ -40,7 +40,7 @@ extension SQLiteShardStore {
     }
     let cancellation = ReadCancellation()
     let rest = CopiedShard(
-      shard: shard, epoch: epoch, folder: folder, keys: keys, assets: assets, cancellation: cancellation)
+      shard: shard, epoch: epoch, part: part, folder: folder, keys: keys, assets: assets, cancellation: cancellation)
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         if !pool.submitWhole({ continuation.resume(with: Result { try rest.finish() }) }) {
@@ -57,6 +57,7 @@ extension SQLiteShardStore {
 private struct CopiedShard: Sendable {
   let shard: Int
   let epoch: Int64
+  let part: ShardPart?
   let folder: String
   let keys: KeyRing
   let assets: (any AssetStore)?
@@ -88,7 +89,7 @@ private struct CopiedShard: Sendable {
       return ShardCopy(
         shard: shard, epoch: epoch, databaseCount: counts.databases, recordCount: counts.records,
         fileCount: list.fileCount, byteCount: list.byteCount,
-        listDigest: digest, neededKeys: needed, problems: problems + report.problems)
+        listDigest: digest, neededKeys: needed, problems: problems + report.problems, part: part)
     } catch let error as SQLiteError {
       if cancellation.isCancelled { throw CancellationError() }
       throw StoreError(error, shard: shard)

@@ -16,6 +16,7 @@ public final class SQLiteShardStore: ShardStore {
 
   init(_ core: ShardCore, pool: ReaderPool, assets: (any AssetStore)?, keys: KeyRing) {
     self.core = core
+    part = core.extent.part
     self.keys = keys
     self.pool = pool
     self.assets = assets
@@ -25,6 +26,7 @@ public final class SQLiteShardStore: ShardStore {
 
   public var shard: Int { core.shard }
   public var epoch: Int64 { core.epoch }
+  public let part: ShardPart?
   public var isEpochStored: Bool { core.isRaised.load(ordering: .sequentiallyConsistent) }
 
   public func enqueue<Value: Sendable>(

@@ -45,10 +45,12 @@ extension SQLiteSnapshot {
   func mirrors(afterKey key: Int64, limit: Int) throws -> [StoredMirror] {
     guard limit > 0 else { return [] }
     try flush()
-    let statement = try statement(MirrorQuery.after)
-    try statement.bind(1, key)
-    try statement.bind(2, limit)
-    return try statement.all { try Self.mirror($0, shard: shard) }
+    return try own(after: key, limit, placeOf: \.key, isOther: { others.contains($0.databaseKey) }) { key in
+      let statement = try statement(MirrorQuery.after)
+      try statement.bind(1, key)
+      try statement.bind(2, limit)
+      return try statement.all { try Self.mirror($0, shard: shard) }
+    }
   }
 
   func mirrorCount(of userRecordName: String, in database: Int64) throws -> Int {
@@ -61,10 +63,12 @@ extension SQLiteSnapshot {
   func mirrorsAwaitingExport(afterKey key: Int64, limit: Int) throws -> [Int64] {
     guard limit > 0 else { return [] }
     try flush()
-    let statement = try statement(MirrorQuery.awaitingExport)
-    try statement.bind(1, key)
-    try statement.bind(2, limit)
-    return try statement.all { $0.int64(0) }
+    return try own(after: key, limit, placeOf: \.self, isOther: { try isOther(mirror: $0) }) { key in
+      let statement = try statement(MirrorQuery.awaitingExport)
+      try statement.bind(1, key)
+      try statement.bind(2, limit)
+      return try statement.all { $0.int64(0) }
+    }
   }
 
   func transaction(withID transactionID: String, of mirror: Int64) throws -> StoredTransaction? {

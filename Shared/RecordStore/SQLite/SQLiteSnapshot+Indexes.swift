@@ -37,10 +37,13 @@ extension SQLiteSnapshot {
 
   func indexes(afterKey key: Int64, limit: Int) throws -> [StoredIndex] {
     guard limit > 0 else { return [] }
-    let statement = try statement(IndexQuery.after)
-    try statement.bind(1, key)
-    try statement.bind(2, limit)
-    return try statement.all(indexRow).map(\.stored)
+    let rows = try own(after: key, limit, placeOf: \.key, isOther: { others.contains($0.databaseKey) }) { key in
+      let statement = try statement(IndexQuery.after)
+      try statement.bind(1, key)
+      try statement.bind(2, limit)
+      return try statement.all(indexRow)
+    }
+    return rows.map(\.stored)
   }
 
   func indexRow(_ row: StoreStatement) throws -> IndexRow {

@@ -125,7 +125,8 @@ extension SQLiteSnapshot {
       let zone = row.int64(10)
       return (zone: zone, record: try record(row, named: recordName(row, 9), zone: zone))
     }
-    guard let found, !found.record.isDeleted, found.record.record.shortGUID == shortGUID, try !isDoomed(found.zone)
+    guard let found, !found.record.isDeleted, found.record.record.shortGUID == shortGUID, try !isDoomed(found.zone),
+      try !isOther(zone: found.zone)
     else { return nil }
     return found
   }

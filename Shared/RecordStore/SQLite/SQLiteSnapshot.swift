@@ -11,6 +11,9 @@ final class ShardSession {
   let shard: Int
   private(set) var connection: StoreConnection
   let keys: KeyRing
+  let extent: ShardExtent
+  /// nil for a shard that was never divided.
+  let part: ShardPart?
   /// The rows that bodies have announced; nil for engines that fetch nothing.
   let fetched: FetchedRows?
   /// Of a session for reads whose engine fetches rows.
@@ -22,11 +25,16 @@ final class ShardSession {
   /// The texts by number. Numbers are small and dense.
   private(set) var symbolTexts: [Int64: String] = [:]
 
-  init(shard: Int, connection: StoreConnection, keys: KeyRing, fetched: FetchedRows? = nil) {
+  init(
+    shard: Int, connection: StoreConnection, keys: KeyRing, fetched: FetchedRows? = nil,
+    extent: ShardExtent = ShardExtent()
+  ) {
     self.shard = shard
     self.connection = connection
     self.keys = keys
     self.fetched = fetched
+    self.extent = extent
+    part = extent.part
   }
 
   /// Goes on with another connection after the earlier one was lost.
@@ -119,7 +127,17 @@ class SQLiteSnapshot: ShardSnapshot {
   /// The row that the read has looked up by its ID, if a look-up costs a round trip; never set in a writer.
   private final var readDatabase: StoredDatabase?
 
-  init(_ session: ShardSession) { self.session = session }
+  /// Databases of other shards whose rows the read's state may still have.
+  private let hidden: Set<Int64>
+
+  /// - Parameter hidden: `ShardExtent.others` of before the transaction began.
+  init(_ session: ShardSession, hiding hidden: Set<Int64> = []) {
+    self.session = session
+    self.hidden = hidden
+  }
+
+  /// The keys of databases whose rows are not found without their database.
+  var others: Set<Int64> { hidden }
 
   final var shard: Int { session.shard }
   final func statement(_ query: some Query) throws -> StoreStatement { try session.statement(query) }
@@ -133,7 +151,9 @@ class SQLiteSnapshot: ShardSnapshot {
 
   // MARK: Databases
 
+  /// - Throws: `StoreError.closed` for a database that another shard has.
   func database(_ id: DatabaseID) throws -> StoredDatabase? {
+    if let part = session.part, !part.contains(id) { throw StoreError.closed(shard: shard) }
     let row: StoredDatabase? = try boundDatabase(id).first(database)
     if let row, session.knownKeys != nil {
       session.knownKeys?.note(row.key, of: id)
@@ -160,10 +180,12 @@ class SQLiteSnapshot: ShardSnapshot {
   final func databases(afterKey key: Int64, limit: Int) throws -> [StoredDatabase] {
     guard limit > 0 else { return [] }
     try flush()
-    let statement = try statement(DatabaseQuery.after)
-    try statement.bind(1, key)
-    try statement.bind(2, limit)
-    return try statement.all(database)
+    return try own(after: key, limit, placeOf: \.key, isOther: { others.contains($0.key) }) { key in
+      let statement = try statement(DatabaseQuery.after)
+      try statement.bind(1, key)
+      try statement.bind(2, limit)
+      return try statement.all(database)
+    }
   }
 
   private func database(_ row: StoreStatement) throws -> StoredDatabase {

@@ -252,6 +252,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
 
   // MARK: Reads that are answered from caches
 
+  override var others: Set<Int64> { session.extent.others }
+
   override func flush() throws { try write { try flushCachedRows() } }
 
   override func database(_ id: DatabaseID) throws -> StoredDatabase? {

@@ -20,6 +20,7 @@ final class ShardCore: Sendable {
 
   let shard: Int
   let epoch: Int64
+  let extent: ShardExtent
   /// True when the file has the raised epoch.
   let isRaised: Atomic<Bool>
   let options: StoreOptions
@@ -39,12 +40,13 @@ final class ShardCore: Sendable {
   let databaseByteCount: @Sendable () -> Int64
 
   init(
-    shard: Int, epoch: Int64, isRaised: Bool = true, options: StoreOptions, readers: ShardReaders,
+    shard: Int, epoch: Int64, extent: ShardExtent, isRaised: Bool = true, options: StoreOptions, readers: ShardReaders,
     confirmed: ConfirmedCommits? = nil, databaseByteCount: @escaping @Sendable () -> Int64
   ) throws(StoreError) {
     self.shard = shard
     self.databaseByteCount = databaseByteCount
     self.epoch = epoch
+    self.extent = extent
     self.isRaised = Atomic(isRaised)
     self.options = options
     self.readers = readers

@@ -2,6 +2,7 @@
 
 import Assets
 import Crypto
+import Records
 import SQLite
 
 /// A shard's file in a store's folder.
@@ -11,6 +12,8 @@ struct ShardFile: Sendable {
   let shardCount: Int
   /// The last known epoch of the shard; 0 when it may never have been opened.
   let knownEpoch: Int64
+  /// Of a new file: that of the shard's part, if it is not the shard's number.
+  var remainder: Int64?
   /// Tests of upgrades replace it.
   var changes: [FormatChangeStep] = FormatChangeStep.all
 
@@ -30,6 +33,18 @@ struct ShardFile: Sendable {
     /// True when the file has the raised epoch, durably. False when its disk is full: until a commit finds space, the
     /// shard only serves reads. No other process writes meanwhile, because it does not hold the lock.
     var isRaised = true
+    /// nil for a shard that was never divided.
+    let part: ShardPart?
+    /// True while rows of databases are left that another shard has.
+    let isBeingCut: Bool
+
+    fileprivate init(_ connection: Connection, epoch: Int64, isRaised: Bool = true, of file: ShardFile) throws {
+      self.connection = connection
+      self.epoch = epoch
+      self.isRaised = isRaised
+      part = try file.part(connection)
+      isBeingCut = try ShardFile.meta(.cut, connection) != nil
+    }
   }
 
   /// Opens the one writing connection, makes or upgrades the file, and raises its epoch by one, durably.
@@ -52,14 +67,14 @@ struct ShardFile: Sendable {
         }
         // Syncs the file's own entry in its folder.
         if isNew { try Folder.sync(configuration.directory) }
-        return Taken(connection: connection, epoch: epoch)
+        return try Taken(connection, epoch: epoch, of: self)
       } catch let error as SQLiteError where error.isFull && !isNew {
         // On a full disk, a file of an older format cannot be read, because it cannot be upgraded.
         guard Int(try Self.meta(.format, connection) ?? 0) == last, let epoch = try Self.meta(.epoch, connection) else {
           throw error
         }
         try checkKeys(connection)
-        return Taken(connection: connection, epoch: epoch + 1, isRaised: false)
+        return try Taken(connection, epoch: epoch + 1, isRaised: false, of: self)
       }
     } catch let error as SQLiteError where error.isBusy {
       throw StoreError.io("shard \(shard): another program has \(path) open; close it, and the worker opens the shard")
@@ -109,16 +124,20 @@ struct ShardFile: Sendable {
     let format = try Self.meta(.format, connection) ?? 0
     if format > last { throw StoreError.newerFormat(found: Int(format), known: last) }
     try refuseOther(connection)
-    let owner = (shard: try Self.meta(.shard, connection), count: try Self.meta(.shardCount, connection))
-    guard owner.shard == Int64(shard), owner.count == Int64(shardCount) else {
-      throw StoreError.io(
-        """
-        \(path) is shard \(owner.shard ?? -1) of \(owner.count ?? -1), not \(shard) of \(shardCount): the number of \
-        shards never changes
-        """
-      )
+    let number = try Self.meta(.shard, connection)
+    guard number == Int64(shard) else {
+      throw StoreError.io("\(path) is shard \(number ?? -1), not \(shard)")
     }
+    _ = try part(connection)
     return false
+  }
+
+  /// The databases of the shard; nil for one that was never divided.
+  /// - Throws: `StoreError.io` for a shard of an installation of another size.
+  private func part(_ connection: Connection) throws -> ShardPart? {
+    try ShardPart.stored(
+      Self.meta(.shardCount, connection) ?? -1, Self.meta(.remainder, connection), ofShard: shard, of: shardCount,
+      in: path)
   }
 
   private var missing: StoreError {
@@ -156,6 +175,7 @@ struct ShardFile: Sendable {
     if found == 0 {
       try Self.setMeta(.shard, Int64(shard), connection)
       try Self.setMeta(.shardCount, Int64(shardCount), connection)
+      if let remainder { try Self.setMeta(.remainder, remainder, connection) }
     }
     for change in changes where change.format > found {
       for statement in change.statements { try connection.execute(statement) }

@@ -235,7 +235,16 @@ struct FormatChangeStep: Sendable {
 
 /// The rows of `meta`.
 enum MetaKey: String, Sendable {
-  case format, epoch, shard, shardCount, lastKey, lastEvent, bindsReferences, installation
+  case format, epoch, shard, lastKey, lastEvent, bindsReferences, installation
+  /// The modulus of the shard's `ShardPart`: the number of shards at the installation's creation, doubled by each
+  /// division of the shard.
+  case shardCount
+  /// The remainder of the shard's part; only of a shard that was split off another one.
+  case remainder
+  /// 1 while rows of databases are left that another shard has.
+  case cut
+  /// The number of a division, and the new shard, until that shard may be opened.
+  case split, splitShard
   /// The number of the move (`StoreMigration`) that the shard left with, or is arriving with.
   case move
 }

@@ -8,6 +8,7 @@ struct ShardTurns: ShardStore {
 
   var shard: Int { base.shard }
   var epoch: Int64 { base.epoch }
+  var part: ShardPart? { base.part }
   var isEpochStored: Bool { base.isEpochStored }
 
   func turns(of party: String) -> any ShardStore { base.turns(of: party) }

@@ -37,7 +37,7 @@ final class ShardWriter {
     transaction = SQLiteTransaction(
       ShardSession(
         shard: core.shard, connection: tenure.connection, keys: keys,
-        fetched: tenure.fetchedBodyLimit > 1 ? FetchedRows() : nil),
+        fetched: tenure.fetchedBodyLimit > 1 ? FetchedRows() : nil, extent: core.extent),
       committedMirrors: core.committedMirrors, assets: assets, keepsPastStates: core.options.keepsPastStates,
       makeIncarnation: surroundings.makeIncarnation, now: surroundings.now)
     let report = surroundings.report
@@ -74,11 +74,11 @@ final class ShardWriter {
     if core.failure == nil { tenure.rest() }
   }
 
-  /// True when rows of deleted zones, unnoted objects or unfinished indexes wait.
+  /// True when rows of deleted zones or of other shards' databases, unnoted objects or unfinished indexes wait.
   private var hasBackgroundWork: Bool {
     core.failure == nil && heldGroupCount == 0
       && (transaction.doomed?.isEmpty == false || !transaction.fillingDatabases.isEmpty
-        || !transaction.indexes.unfinished.isEmpty)
+        || !transaction.indexes.unfinished.isEmpty || core.extent.hasOthers)
   }
 
   private enum Next {
@@ -278,6 +278,7 @@ final class ShardWriter {
   private func doSlice() {
     let start = clock.now
     fillPlacements()
+    cut()
     sweepIfDoomed()
     advanceIndexes()
     slices.note(from: start, to: clock.now)
@@ -292,6 +293,15 @@ final class ShardWriter {
       statistics.placedRecords += count
     }
   }
+
+  /// Removes a part of the databases that a division has given to another shard.
+  private func cut() {
+    guard hasBackgroundWork, core.extent.hasOthers else { return }
+    _ = inBackground { try $0.removeOthers(limit: Self.cutZoneLimit) }
+  }
+
+  /// The zones that a commit gives to the sweep.
+  private static let cutZoneLimit = 100
 
   /// Removes a slice of a deleted zone's rows, once the objects in it are noted.
   private func sweepIfDoomed() {

@@ -1,6 +1,7 @@
 // A process's copy of the cluster map, kept while the share service is away, and the bus connections that follow from
 // it.
 
+public import Records
 import Synchronization
 
 /// A process's view of the cluster: it takes the maps that the leading share service publishes and connects the bus
@@ -9,6 +10,8 @@ public final class Cluster: Sendable {
   private struct State {
     weak var bus: (any Bus)?
     var map: ClusterMap?
+    /// Of the map; nil for one without shards.
+    var layout: ShardLayout?
     /// Names of the connected members by endpoint.
     var connected: [String: String] = [:]
     var subscribers = Subscribers<ClusterMap>()
@@ -56,6 +59,18 @@ public final class Cluster: Sendable {
   /// The latest map; nil until the first arrives.
   public var current: ClusterMap? { state.withLock(\.map) }
 
+  /// Where databases are; nil until a map tells it.
+  public var layout: ShardLayout? { state.withLock(\.layout) }
+
+  /// The worker that holds a database's shard according to the map; nil when no worker does or no map is known.
+  public func holder(of database: DatabaseID) -> String? {
+    let hash = database.placeHash
+    return state.withLock { state in
+      guard let map = state.map, let layout = state.layout else { return nil }
+      return map.holders[layout.shard(ofHash: hash)]
+    }
+  }
+
   /// The worker that should hold a shard; nil if there is none, no map yet, or no such shard.
   public func holder(ofShard shard: Int) -> String? {
     state.withLock { state in
@@ -82,11 +97,14 @@ public final class Cluster: Sendable {
     }
   }
 
-  /// Takes a map if it is newer than the present one.
+  /// Takes a map if it is newer than the present one, and its splits can be.
   func accept(_ map: ClusterMap) {
+    let layout = map.layout
+    if map.splits != nil, layout == nil { return }
     state.withLock { state in
       if let present = state.map, !map.isNewer(than: present) { return }
       state.map = map
+      state.layout = layout
       connect(&state)
       state.subscribers.yield(map)
     }

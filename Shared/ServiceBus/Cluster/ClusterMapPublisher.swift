@@ -16,11 +16,12 @@ public final class ClusterMapPublisher: Sendable {
   private let bus: any Bus
   private let gracePeriod: Duration
   private let shardCount: Int
+  private let splits: [Int]
   private let persisted: ClusterMap?
   private let epoch: Int64
   private let startVersion: Int64
   private let leastVersion: Int64
-  private let clusters: @Sendable (_ known: Set<String>) async throws -> [ShardCluster]?
+  private let places: @Sendable (_ known: Set<String>) async throws -> ShardPlaces
   private let persist: @Sendable (ClusterMap) async throws -> Void
   private let report: @Sendable (String) -> Void
   private let state: Mutex<State>
@@ -29,36 +30,40 @@ public final class ClusterMapPublisher: Sendable {
   private let signal: AsyncStream<Void>.Continuation
 
   /// - Parameters:
+  ///   - shardCount: that of the installation's creation.
+  ///   - splits: those that there have been.
   ///   - persisted: the last map that `persist` stored; nil in a new installation.
   ///   - epoch: that of this share service; 0 when it has none.
   ///   - leastVersion: the lowest version that new maps may have.
   ///   - gracePeriod: the time for which members of `persisted` count as present before they are back.
-  ///   - clusters: the clusters of all shards; nil: all in the main one. Gets the clusters that ready workers reach,
-  ///     and throws like `persist`.
+  ///   - places: the clusters of all shards, and the splits. Gets the clusters that ready workers reach, and throws
+  ///     like `persist`. nil: all shards stay in the main cluster.
   ///   - persist: stores a map durably; the map is published only afterwards. Called again after a pause if it throws.
   ///   - report: gets the error of a map that could not be stored, and the shards that no ready worker reaches.
   public init(
-    bus: any Bus, shardCount: Int, persisted: ClusterMap?, epoch: Int64 = 0, startVersion: Int64 = 0,
-    leastVersion: Int64 = 0, gracePeriod: Duration = .seconds(2),
-    clusters: @escaping @Sendable (_ known: Set<String>) async throws -> [ShardCluster]? = { _ in nil },
+    bus: any Bus, shardCount: Int, splits: [Int] = [], persisted: ClusterMap?, epoch: Int64 = 0,
+    startVersion: Int64 = 0, leastVersion: Int64 = 0, gracePeriod: Duration = .seconds(2),
+    places: (@Sendable (_ known: Set<String>) async throws -> ShardPlaces)? = nil,
     persist: @escaping @Sendable (ClusterMap) async throws -> Void,
     report: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     self.bus = bus
     self.shardCount = shardCount
+    self.splits = splits
     self.persisted = persisted
     self.epoch = epoch
     self.startVersion = startVersion
     self.leastVersion = leastVersion
     self.gracePeriod = gracePeriod
-    self.clusters = clusters
+    self.places = places ?? { _ in ShardPlaces(splits: splits) }
     self.persist = persist
     self.report = report
     (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     state = Mutex(
       State(
-        map: ShardAssignment(shardCount: shardCount, persisted: persisted, epoch: epoch, startVersion: startVersion)
-          .map))
+        map: ShardAssignment(
+          shardCount: shardCount, splits: splits, persisted: persisted, epoch: epoch, startVersion: startVersion
+        ).map))
     pushes = ConflatedPush(
       send: { [weak bus] peer, maps in
         guard let bus, let map = maps.last else { return }
@@ -92,7 +97,7 @@ public final class ClusterMapPublisher: Sendable {
         signal.yield()
       }
       var assignment = ShardAssignment(
-        shardCount: shardCount, persisted: persisted, epoch: epoch, startVersion: startVersion,
+        shardCount: shardCount, splits: splits, persisted: persisted, epoch: epoch, startVersion: startVersion,
         leastVersion: leastVersion)
       for await _ in signals {
         await follow(&assignment)
@@ -112,17 +117,22 @@ public final class ClusterMapPublisher: Sendable {
       if let followed = peers.compactMap(\.epoch).max(), followed > epoch {
         return state.withLock { $0.successor = followed }
       }
-      for newcomer in pushes.subscribers(peers) where assignment.map.version > 0 {
+      let splits = assignment.map.splits ?? []
+      // An earlier release gets no map that it would take for another one, and so does no work.
+      for newcomer in pushes.subscribers(peers.filter { $0.knows(splits) }) where assignment.map.version > 0 {
         pushes.push(assignment.map, to: newcomer)
       }
       do {
         let workers = peers.filter { $0.role == .worker && $0.isReady }
-        let clusters = try await clusters(Set(workers.flatMap(\.reachedClusters)))
-        guard let next = assignment.next(peers: peers + [bus.own], graceIsOver: graceIsOver, clusters: clusters)
+        let places = try await places(Set(workers.flatMap(\.reachedClusters)))
+        guard
+          let next = assignment.next(
+            peers: peers + [bus.own], graceIsOver: graceIsOver, clusters: places.clusters, splits: places.splits)
         else { return }
         try await persist(next)
         assignment.commit(next)
         state.withLock { $0.map = next }
+        if places.splits != splits { pushes.subscribers(peers.filter { $0.knows(places.splits) }) }
         pushes.push(next)
         complain(of: next)
         return

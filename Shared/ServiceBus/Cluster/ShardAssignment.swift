@@ -8,23 +8,28 @@ public struct ShardAssignment: Sendable {
   /// the grace period ends, so that restarting the share service alone moves no shard and disconnects nobody.
   private var awaited: [String: Peer]
   private let leastVersion: Int64
+  /// The number of shards that the installation was created with.
+  private let shardCount: Int
 
   /// - Parameters:
   ///   - shardCount: fixed with the installation, at least 1.
+  ///   - splits: those that there have been.
   ///   - persisted: the last map that was stored; nil in a new installation.
   ///   - epoch: that of the share service; 0 when it has none.
   ///   - startVersion: maps get greater versions than this and than `persisted`'s.
   ///   - leastVersion: the lowest version that later maps may have.
   public init(
-    shardCount: Int, persisted: ClusterMap?, epoch: Int64 = 0, startVersion: Int64 = 0, leastVersion: Int64 = 0
+    shardCount: Int, splits: [Int] = [], persisted: ClusterMap?, epoch: Int64 = 0, startVersion: Int64 = 0,
+    leastVersion: Int64 = 0
   ) {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
-    let holders = persisted?.holders.count == shardCount ? persisted?.holders : nil
+    self.shardCount = shardCount
+    let count = shardCount + splits.count
+    let former = persisted?.grown(to: count, from: shardCount)
     map = ClusterMap(
       version: max(startVersion, persisted?.version ?? 0), members: persisted?.members ?? [],
-      holders: holders ?? Array(repeating: nil, count: shardCount),
-      formats: persisted?.formats?.count == shardCount ? persisted?.formats : nil, epoch: epoch == 0 ? nil : epoch,
-      clusters: persisted?.clusters?.count == shardCount ? persisted?.clusters : nil)
+      holders: former?.holders ?? Array(repeating: nil, count: count), formats: former?.formats,
+      epoch: epoch == 0 ? nil : epoch, clusters: former?.clusters, splits: splits.isEmpty ? nil : splits)
     self.leastVersion = leastVersion
     awaited = Dictionary((persisted?.members ?? []).map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
   }
@@ -35,7 +40,10 @@ public struct ShardAssignment: Sendable {
   ///   - clusters: where each shard is kept; nil: all in the main cluster. A worker that does not reach a shard's
   ///     cluster does not get the shard. Of a shard that moves, one that reaches both clusters is the holder if there
   ///     is any.
-  public mutating func next(peers: [Peer], graceIsOver: Bool, clusters: [ShardCluster]? = nil) -> ClusterMap? {
+  ///   - splits: all that there have been; nil: no further ones. A worker that does not know splits gets no shard then.
+  public mutating func next(
+    peers: [Peer], graceIsOver: Bool, clusters: [ShardCluster]? = nil, splits: [Int]? = nil
+  ) -> ClusterMap? {
     var members = Dictionary(peers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
     if graceIsOver { awaited = [:] }
     for (name, former) in awaited {
@@ -48,29 +56,39 @@ public struct ShardAssignment: Sendable {
       if present.isReady || present.incarnation == former.incarnation { awaited[name] = nil }
     }
     let sorted = members.values.sorted { $0.name < $1.name }
-    let workers = sorted.filter { $0.role == .worker && ($0.isReady || awaited[$0.name]?.isReady == true) }
+    let splits = splits ?? map.splits ?? []
+    let workers = sorted.filter {
+      $0.role == .worker && ($0.isReady || awaited[$0.name]?.isReady == true) && $0.knows(splits)
+    }
     let known = Dictionary(uniqueKeysWithValues: members.values.map { ($0.name, $0.shardFormat ?? 0) })
     var formats = map.formats ?? Array(repeating: 0, count: map.shardCount)
-    let holders = map.holders.indices.map { shard in
+    // A new shard has the rows of the one that was divided.
+    for number in formats.count - shardCount..<max(splits.count, formats.count - shardCount) {
+      formats.append(formats[splits[number]])
+    }
+    let holders = formats.indices.map { shard in
+      let former = map.holders.indices.contains(shard) ? map.holders[shard] : nil
       // The present holder may have brought the shard to its format, even if another release made the map.
-      formats[shard] = max(formats[shard], map.holders[shard].flatMap { known[$0] } ?? 0)
+      formats[shard] = max(formats[shard], former.flatMap { known[$0] } ?? 0)
       let able = Self.reaching(
-        clusters?[shard] ?? ShardCluster(), among: workers.filter { $0.shardFormat ?? 0 >= formats[shard] })
+        clusters.flatMap { $0.indices.contains(shard) ? $0[shard] : nil } ?? ShardCluster(),
+        among: workers.filter { $0.shardFormat ?? 0 >= formats[shard] })
       let holder = Self.holder(ofShard: shard, among: able.map(\.name))
       formats[shard] = max(formats[shard], holder.flatMap { known[$0] } ?? 0)
       return holder
     }
     guard
       sorted != map.members || holders != map.holders || formats != map.formats || clusters != map.clusters
+        || splits != map.splits ?? []
     else { return nil }
     return ClusterMap(
       version: max(map.version + 1, leastVersion), members: sorted, holders: holders, formats: formats,
-      epoch: map.epoch, clusters: clusters)
+      epoch: map.epoch, clusters: clusters, splits: splits.isEmpty ? nil : splits)
   }
 
   private static func reaching(_ cluster: ShardCluster, among workers: [Peer]) -> [Peer] {
     let able = workers.filter { $0.reaches(cluster.name) }
-    guard let target = cluster.target else { return able }
+    guard let target = cluster.target ?? cluster.split else { return able }
     let both = able.filter { $0.reaches(target) }
     return both.isEmpty ? able : both
   }
@@ -102,5 +120,17 @@ public struct ShardAssignment: Sendable {
     hash ^= hash >> 33
     hash &*= 0xc4ce_b9fe_1a85_ec53
     return hash ^ hash >> 33
+  }
+}
+
+extension ClusterMap {
+  /// The same with room for shards that have come since; nil for a map of an installation of another size.
+  fileprivate func grown(to count: Int, from createdCount: Int) -> ClusterMap? {
+    guard holders.count - (splits?.count ?? 0) == createdCount, holders.count <= count else { return nil }
+    return ClusterMap(
+      version: version, members: members,
+      holders: holders + Array(repeating: nil, count: count - holders.count),
+      formats: formats?.count == shardCount ? formats : nil, epoch: epoch,
+      clusters: clusters?.count == shardCount ? clusters : nil)
   }
 }

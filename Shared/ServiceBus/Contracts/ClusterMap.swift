@@ -1,6 +1,8 @@
 // The processes of the installation and the holders of shards: the share service publishes it, and processes keep it in
 // its absence.
 
+public import Records
+
 /// The installation as the share service sees it.
 public struct ClusterMap: Hashable, Sendable, Codable {
   /// Rises with every change, also across restarts of the share service and with an older copy of its directory.
@@ -18,10 +20,12 @@ public struct ClusterMap: Hashable, Sendable, Codable {
   public let epoch: Int64?
   /// Where each shard is kept; nil: all in the main cluster.
   public let clusters: [ShardCluster]?
+  /// The splits of `ShardLayout`; nil: none.
+  public let splits: [Int]?
 
   public init(
     version: Int64, members: [Peer], holders: [String?], formats: [Int]? = nil, epoch: Int64? = nil,
-    clusters: [ShardCluster]? = nil
+    clusters: [ShardCluster]? = nil, splits: [Int]? = nil
   ) {
     self.version = version
     self.members = members
@@ -29,11 +33,17 @@ public struct ClusterMap: Hashable, Sendable, Codable {
     self.formats = formats
     self.epoch = epoch
     self.clusters = clusters
+    self.splits = splits
   }
 
   func isNewer(than other: ClusterMap) -> Bool { (epoch ?? 0, version) > (other.epoch ?? 0, other.version) }
 
   public var shardCount: Int { holders.count }
+
+  /// nil for a map without shards, and for one whose splits contradict each other. Looks at all splits.
+  public var layout: ShardLayout? {
+    ShardLayout(createdCount: holders.count - (splits?.count ?? 0), splits: splits ?? [])
+  }
 }
 
 /// The share service pushes it to every process on every change, and to newcomers.

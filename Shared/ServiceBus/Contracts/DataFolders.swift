@@ -1,6 +1,8 @@
 // The directory's knowledge of data folders and shard files, so that an old or foreign copy is not taken for the
 // present one.
 
+public import Records
+
 /// Asks whether a folder belongs to the installation, and notes that a process begins to use it. A repetition gets the
 /// same answer.
 public struct ClaimFolder: Message {
@@ -71,11 +73,14 @@ public struct NoteShardEpochs: Message {
     public let epoch: Int64
     /// The cluster in which it was opened; nil for workers without clusters.
     public let cluster: String?
+    /// The databases that it has; nil for a shard that was never divided.
+    public let part: ShardPart?
 
-    public init(shard: Int, epoch: Int64, cluster: String? = nil) {
+    public init(shard: Int, epoch: Int64, cluster: String? = nil, part: ShardPart? = nil) {
       self.shard = shard
       self.epoch = epoch
       self.cluster = cluster
+      self.part = part
     }
   }
 

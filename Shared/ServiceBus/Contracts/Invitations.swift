@@ -64,11 +64,14 @@ public struct NoteInvitations: Message {
   public let shares: [WaitingInvitations]
   /// nil for news.
   public let comparison: Comparison?
+  /// The databases of the shard; nil for a shard that was never divided.
+  public let part: ShardPart?
 
-  public init(shard: Int, shares: [WaitingInvitations], comparison: Comparison? = nil) {
+  public init(shard: Int, shares: [WaitingInvitations], comparison: Comparison? = nil, part: ShardPart? = nil) {
     self.shard = shard
     self.shares = shares
     self.comparison = comparison
+    self.part = part
   }
 }
 

@@ -8,10 +8,26 @@ public struct ShardCluster: Hashable, Sendable, Codable {
   public var name: String
   /// The cluster that the shard moves to; nil: it stays.
   public var target: String?
+  /// The cluster that gets the new shard when this one is divided; nil: it is not.
+  public var split: String?
 
-  public init(name: String = Self.main, target: String? = nil) {
+  public init(name: String = Self.main, target: String? = nil, split: String? = nil) {
     self.name = name
     self.target = target
+    self.split = split
+  }
+}
+
+/// What the share service tells of the shards' places.
+public struct ShardPlaces: Hashable, Sendable {
+  /// By shard; nil: all are in the main cluster.
+  public var clusters: [ShardCluster]?
+  /// Those of `ShardLayout`.
+  public var splits: [Int]
+
+  public init(clusters: [ShardCluster]? = nil, splits: [Int] = []) {
+    self.clusters = clusters
+    self.splits = splits
   }
 }
 
@@ -58,8 +74,9 @@ public struct ShardClusters: Hashable, Sendable, Codable {
 
   /// Notes where a worker has opened a shard.
   public mutating func note(_ shard: Int, in cluster: String) {
-    let target = shards[shard]?.target
-    shards[shard] = ShardCluster(name: cluster, target: target == cluster ? nil : target)
+    let earlier = shards[shard]
+    shards[shard] = ShardCluster(
+      name: cluster, target: earlier?.target == cluster ? nil : earlier?.target, split: earlier?.split)
     begin()
   }
 
@@ -70,6 +87,29 @@ public struct ShardClusters: Hashable, Sendable, Codable {
     drop { $0.shard == shard }
     begin()
   }
+
+  /// Asks for a division of a shard that stays where it is. nil takes the request back.
+  /// - Parameter cluster: gets the new shard.
+  public mutating func split(_ shard: Int, to cluster: String?) {
+    guard let cluster else {
+      shards[shard]?.split = nil
+      return begin()
+    }
+    shards[shard] = ShardCluster(name: shards[shard]?.name ?? ShardCluster.main, split: cluster)
+    drop { $0.shard == shard }
+    begin()
+  }
+
+  /// Notes that a shard is divided, and that its new shard is the next one.
+  public mutating func noteSplit(of shard: Int) {
+    let cluster = shards[shard]?.split ?? shards[shard]?.name
+    shards[shard]?.split = nil
+    shards.append(cluster.map { ShardCluster(name: $0) })
+    begin()
+  }
+
+  /// The shard that is asked to be divided.
+  public var splitting: Int? { shards.firstIndex { $0?.split != nil } }
 
   public mutating func forget(_ shard: Int) {
     shards[shard] = nil

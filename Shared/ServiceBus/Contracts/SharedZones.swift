@@ -103,13 +103,19 @@ public struct CompareSharedZones: Message {
   public let through: SharedZone.Key?
   /// By ascending key.
   public let zones: [SharedZone]
+  /// The databases of the shard; nil for a shard that was never divided.
+  public let part: ShardPart?
 
-  public init(number: Int64, shard: Int, after: SharedZone.Key?, through: SharedZone.Key?, zones: [SharedZone]) {
+  public init(
+    number: Int64, shard: Int, after: SharedZone.Key?, through: SharedZone.Key?, zones: [SharedZone],
+    part: ShardPart? = nil
+  ) {
     self.number = number
     self.shard = shard
     self.after = after
     self.through = through
     self.zones = zones
+    self.part = part
   }
 }
 

@@ -21,10 +21,13 @@ public struct LocateShortGUID: Message {
   }
 
   public let shard: Int
+  /// The databases that the caller expects in the shard; nil for a shard that was never divided.
+  public let part: ShardPart?
   public let shortGUID: String
 
-  public init(shard: Int, shortGUID: String) {
+  public init(shard: Int, part: ShardPart? = nil, shortGUID: String) {
     self.shard = shard
+    self.part = part
     self.shortGUID = shortGUID
   }
 }
@@ -59,6 +62,8 @@ public struct ResolveShortGUIDs: Message {
 
   public let purpose: Purpose
   public let shard: Int
+  /// As in `LocateShortGUID`.
+  public let part: ShardPart?
   public let container: ContainerID
   public let environment: Environment
   public let caller: Caller
@@ -67,11 +72,13 @@ public struct ResolveShortGUIDs: Message {
   public let baseURL: String
 
   public init(
-    purpose: Purpose, shard: Int, container: ContainerID, environment: Environment, caller: Caller, items: [Item],
+    purpose: Purpose, shard: Int, part: ShardPart? = nil, container: ContainerID, environment: Environment,
+    caller: Caller, items: [Item],
     baseURL: String
   ) {
     self.purpose = purpose
     self.shard = shard
+    self.part = part
     self.container = container
     self.environment = environment
     self.caller = caller

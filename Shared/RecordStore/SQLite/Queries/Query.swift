@@ -5,7 +5,7 @@ import SQLite
 /// The subjects of statements.
 enum QuerySubject: Int, CaseIterable {
   case shard, database, zone, sweep, record, past, reference, placement, asset, subscription, index, redirect
-  case mirror, history, settled, event, quarantine, conflict, recovery, share, member, outcome
+  case mirror, history, settled, event, quarantine, conflict, recovery, share, member, outcome, cut
 
   /// The most statements of one subject.
   static let statementLimit = 32

@@ -1,0 +1,87 @@
+// Divides a shard in its tables, and removes what a division has left of databases that another shard has.
+
+import PostgreSQL
+import Records
+
+extension SQLiteTransaction {
+  /// Leaves the shard a half of its databases. Ends all writing with the commit: the next group finds another epoch,
+  /// and the next owner the part.
+  /// - Parameters:
+  ///   - part: the half that stays.
+  ///   - split: the number of the division, which the new shard has until it may be opened.
+  ///   - shard: the new shard.
+  func narrow(to part: ShardPart, by split: Int64, for shard: Int) throws {
+    for (key, value) in [(MetaKey.cut, 1), (.split, split), (.splitShard, Int64(shard))] { try setMeta(key, value) }
+    switch session.connection {
+    case .sqlite:
+      try setMeta(.shardCount, part.modulus)
+      try setMeta(.epoch, try meta(.epoch) + 1)
+    case .postgreSQL(let session):
+      try session.queue(TenureQuery.narrow.command, [.integer(part.modulus)])
+      _ = try session.rows(TenureQuery.raise.command)
+    }
+  }
+
+  /// Forgets the number of a division, once the new shard may be opened.
+  func forgetSplit() throws { try write { for key in [MetaKey.split, .splitShard] { try forgetMeta(key) } } }
+
+  private func forgetMeta(_ key: MetaKey) throws {
+    let forget = try writing(CutQuery.mark)
+    try forget.bind(1, key.rawValue)
+    try forget.run()
+  }
+
+  /// Removes a part of a database that another shard has. Its records go like those of deleted zones, in later slices.
+  /// - Returns: the number of stores and zones that were removed.
+  func removeOthers(limit: Int) throws -> Int {
+    guard let key = session.extent.nextOther else {
+      try forgetMeta(.cut)
+      session.extent.endCut()
+      return 0
+    }
+    guard let row = try database(key: key) else {
+      session.extent.forget(key)
+      return 0
+    }
+    let mirrors = try statement(CutQuery.mirror)
+    try mirrors.bind(1, key)
+    if let mirror = try mirrors.first({ $0.int64(0) }) {
+      try deleteMirror(mirror)
+      return 1
+    }
+    let count = try doomZones(of: key, limit)
+    if count < limit { try removeDatabase(row) }
+    return count
+  }
+
+  private func doomZones(of database: Int64, _ limit: Int) throws -> Int {
+    let select = try statement(CutQuery.zones)
+    try select.bind(1, database)
+    try select.bind(2, limit)
+    let zones = try select.all { (key: $0.int64(0), name: $0.text(1)) }
+    for zone in zones {
+      if doomed?.contains(zone.key) != true {
+        try deleteRows(SweepQuery.doom, of: zone.key)
+        doomed?.insert(zone.key)
+      }
+      try deleteRows(ZoneQuery.remove, of: zone.key)
+      cache.zones.set(nil, for: zone.key)
+      cache.zoneKeys.set(nil, for: WriterCache.Name(parent: database, name: zone.name))
+    }
+    seen.removeAll()
+    return zones.count
+  }
+
+  private func removeDatabase(_ row: StoredDatabase) throws {
+    try forgetFormerMirrors(of: row.key)
+    try deleteConflicts(of: row.key, inZone: nil)
+    try dropPlacements(of: row.key)
+    for query in [CutQuery.news, .members, .subscriptions, .indexes, .database] {
+      try deleteRows(query, of: row.key)
+    }
+    indexes = ShardIndexes(try statement(IndexQuery.all).all(indexRow))
+    redirectedDatabases.remove(row.key)
+    cache.databases.set(nil, for: row.key)
+    cache.databaseKeys.set(nil, for: row.id)
+  }
+}
