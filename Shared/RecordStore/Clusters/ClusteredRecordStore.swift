@@ -24,7 +24,8 @@ public final class ClusteredRecordStore: RecordStore {
 
     mutating func note(_ store: SQLiteShardStore, in cluster: String) {
       self.store = store
-      opened = ShardPlacement(cluster: cluster, target: told?.target == cluster ? nil : told?.target)
+      opened = ShardPlacement(
+        cluster: cluster, target: told?.target == cluster ? nil : told?.target, split: told?.split)
       move = nil
       failureCount = 0
     }
@@ -93,6 +94,7 @@ public final class ClusteredRecordStore: RecordStore {
     let (cluster, opened) = try await openWhereItIs(shard, epoch, first, told?.target)
     guard let store = opened as? SQLiteShardStore else { return opened }
     shards.withLock { $0[shard, default: Shard()].note(store, in: cluster) }
+    if store.part != nil { moves.add { await self.endSplit(store) } }
     moves.add { await self.endLog(store, cluster) }
     if clusters.count > 1 {
       let removal = removals.add { await self.removeCopies(store, cluster) }
@@ -176,10 +178,11 @@ public final class ClusteredRecordStore: RecordStore {
       let ended = shards.withLock { shards -> Task<Void, Never>? in
         var shard = shards[number] ?? Shard()
         defer { shards[number] = shard }
-        let isOther = shard.told?.target != told.target
+        let isOther = shard.told?.target != told.target || shard.told?.split != told.split
         shard.told = told
         let cluster = shard.opened?.cluster
         shard.opened?.target = told.target == cluster ? nil : told.target
+        shard.opened?.split = told.split
         guard isOther else { return nil }
         shard.opened?.problem = nil
         shard.failureCount = 0
@@ -196,26 +199,36 @@ public final class ClusteredRecordStore: RecordStore {
   /// Begins the move of an open shard, unless one is under way.
   private func moveIfAsked(_ shard: Int) {
     shards.withLock { shards in
-      guard let state = shards[shard], state.move == nil, let opened = state.opened, let target = opened.target,
-        let store = state.store
-      else { return }
+      guard let state = shards[shard], state.move == nil, let opened = state.opened, let store = state.store else {
+        return
+      }
+      var split = opened.split
+      if opened.target != nil || split?.part != store.part(of: shardCount) { split = nil }
+      guard let target = opened.target ?? split?.cluster else { return }
       guard clusters[target] != nil else {
         shards[shard]?.opened?.problem = "--records does not name the cluster \(target)"
         return
       }
       let number = state.moveNumber + 1
       shards[shard]?.moveNumber = number
-      shards[shard]?.move = moves.add { await self.move(store, from: opened.cluster, to: target, number) }
+      let newShard = split?.shard
+      shards[shard]?.move = moves.add {
+        await self.move(store, from: opened.cluster, to: target, newShard, number)
+      }
     }
   }
 
-  private func move(_ store: SQLiteShardStore, from cluster: String, to name: String, _ number: Int) async {
+  /// - Parameter newShard: gets a half of the databases; nil: all move.
+  private func move(
+    _ store: SQLiteShardStore, from cluster: String, to name: String, _ newShard: Int?, _ number: Int
+  ) async {
     guard let source = clusters[cluster], let target = clusters[name] else { return }
     let shard = store.shard
     await shards.withLock { $0[shard]?.removal }?.value
     let isOver = ReadCancellation()
     let move = ShardMove(
-      store: store, shardCount: shardCount, source: source, target: target, isOver: { isOver.isCancelled },
+      store: store, shardCount: shardCount, source: source, target: target, newShard: newShard,
+      isOver: { isOver.isCancelled },
       report: { count in self.shards.withLock { $0[shard]?.opened?.movedRowCount? += count } },
       willTake: { try await self.willTake(shard, $0) })
     note(store) { $0.movedRowCount = 0 }
@@ -225,8 +238,12 @@ public final class ClusteredRecordStore: RecordStore {
       } onCancel: {
         isOver.cancel()
       }
-      shards.withLock { $0[shard]?.told?.cluster = name }
-      report("shard \(shard) has moved to the cluster \(name), with \(count) rows")
+      if let newShard {
+        report("shard \(newShard) was split off shard \(shard) into the cluster \(name), with \(count) rows")
+      } else {
+        shards.withLock { $0[shard]?.told?.cluster = name }
+        report("shard \(shard) has moved to the cluster \(name), with \(count) rows")
+      }
       let next: PendingCommit<Void> = store.enqueue { _ in }
       try await next.value
       return
@@ -237,7 +254,8 @@ public final class ClusteredRecordStore: RecordStore {
       note(store) { $0.movedRowCount = nil }
       if !Task.isCancelled {
         let isNews = shards.withLock { $0[shard]?.opened?.problem != "\(error)" }
-        if isNews { report("shard \(shard) could not move to the cluster \(name), and tries again: \(error)") }
+        let what = newShard == nil ? "move to" : "be divided into"
+        if isNews { report("shard \(shard) could not \(what) the cluster \(name), and tries again: \(error)") }
         note(store) { $0.problem = "\(error)" }
         moveLater(shard, number)
       }
@@ -280,6 +298,20 @@ public final class ClusteredRecordStore: RecordStore {
   func whenTidy() async {
     await moves.wait()
     await removals.wait()
+  }
+
+  /// Takes the last step of a division.
+  private func endSplit(_ store: SQLiteShardStore, after pause: Duration = ClusteredRecordStore.tidyPause) async {
+    do {
+      try await SplitEnding(store: store, clusters: clusters).run()
+    } catch StoreError.fenced, StoreError.closed {
+      // Dropped because the next owner does it.
+    } catch {
+      report("the division of shard \(store.shard) waits for its last step: \(error)")
+      later(pause, store) { store in
+        self.moves.add { await self.endSplit(store, after: Self.next(pause)) }
+      }
+    }
   }
 
   /// Ends the log that a move has left of an open shard. Costs a read if there is none, as nearly always.

@@ -1,6 +1,7 @@
 // Notes the keys of rows that change while a shard is copied to another cluster.
 
 import PostgreSQL
+import Records
 import SQLite
 
 /// The log of a shard that moves: for each of its tables a table of keys, which triggers fill.
@@ -105,9 +106,42 @@ struct MoveLog: Sendable {
     return try rows.map { try $0.integer(0) }
   }
 
+  private func entryTable(of table: StoredTable) -> StoredTable {
+    StoredTable(
+      name: "\(schema).\(table.name)",
+      columns: [("place", .integer)] + table.columns.filter { table.key.contains($0.name) }, key: ["place"])
+  }
+
+  /// The assets whose rows have changed, as the session's shard has them.
+  /// - Parameter part: nil: all assets.
+  func assets(in part: Part?, _ session: Session, _ body: ([Asset]) throws -> Void) throws {
+    guard let number = tables.firstIndex(where: { $0.name == "asset" }) else { return }
+    var batch: [Asset] = []
+    let condition =
+      part == nil ? "" : " WHERE hash IN (SELECT hash FROM \(schema).asset WHERE place > ?1 AND place <= ?2)"
+    let rows = try StoreConnection.postgreSQL(session).statement(
+      SQL("log.assets", "SELECT hash, bytes FROM asset\(condition) ORDER BY hash"))
+    if let part {
+      try rows.bind(1, part.after[number])
+      try rows.bind(2, part.last[number])
+    }
+    try rows.forEach { row in
+      batch.append(Asset(hash: row.blob(0), byteCount: row.int64(1)))
+      if batch.count < Self.assetBatchCount { return }
+      try body(batch)
+      batch = []
+    }
+    if !batch.isEmpty { try body(batch) }
+  }
+
+  /// As many as a bucket copies in a few seconds.
+  private static let assetBatchCount = 50
+
   /// Brings rows that have changed to the target, and compares them. The target's transaction has older states of them.
+  /// - Parameter there: the log of the shard at the target, which gets the entries.
   /// - Returns: the number of rows that were written.
-  func carry(_ part: Part, from source: Session, into target: Session, _ copy: RowCopy) throws -> Int {
+  func carry(_ part: Part, from source: Session, into target: Session, _ there: MoveLog, _ copy: RowCopy) throws -> Int
+  {
     var count = 0
     let (from, to) = (StoreConnection.postgreSQL(source), StoreConnection.postgreSQL(target))
     for (number, table) in tables.enumerated() where part.after[number] < part.last[number] {
@@ -119,21 +153,23 @@ struct MoveLog: Sendable {
         return statement
       }
       let keys = StoredTable.list(table.key)
-      let log = StoredTable(
-        name: "\(schema).\(table.name)",
-        columns: [("place", .integer)] + table.columns.filter { table.key.contains($0.name) }, key: ["place"])
+      let (log, logThere) = (entryTable(of: table), there.entryTable(of: table))
       let logged = "place > ?1 AND place <= ?2"
       let entries = SQL(
         "log.read \(table.name)",
         "SELECT \(StoredTable.list(log.columns.map(\.name))) FROM \(log.name) WHERE \(logged) ORDER BY place")
-      _ = try copy.run(log, bound(entries, from), into: to)
-      let changed = "(\(keys)) IN (SELECT \(keys) FROM \(log.name) WHERE \(logged))"
-      try bound(SQL("log.clear \(table.name)", "DELETE FROM \(table.name) WHERE \(changed)"), to).run()
-      let rows = SQL(
-        "log.rows \(table.name)",
-        "SELECT \(StoredTable.list(table.columns.map(\.name))) FROM \(table.name) WHERE \(changed) ORDER BY \(keys)")
-      let written = try copy.run(table, bound(rows, from), into: to)
-      try copy.compare([written], of: "its cluster", with: [try copy.run(table, bound(rows, to))], in: "the other one")
+      _ = try copy.run(logThere, bound(entries, from), into: to)
+      func changed(_ log: StoredTable) -> String { "(\(keys)) IN (SELECT \(keys) FROM \(log.name) WHERE \(logged))" }
+      try bound(SQL("log.clear \(table.name)", "DELETE FROM \(table.name) WHERE \(changed(logThere))"), to).run()
+      func rows(_ log: StoredTable) -> SQL {
+        let columns = StoredTable.list(table.columns.map(\.name))
+        return SQL(
+          "log.rows \(table.name)",
+          "SELECT \(columns) FROM \(table.name) WHERE \(changed(log)) ORDER BY \(keys)")
+      }
+      let written = try copy.run(table, bound(rows(log), from), into: to)
+      let stored = try copy.run(table, bound(rows(logThere), to))
+      try copy.compare([written], of: "its cluster", with: [stored], in: "the other one")
       count += written.rowCount
     }
     return count

@@ -1,8 +1,9 @@
-// Moves an open shard to another cluster while it serves.
+// Moves an open shard to another cluster while it serves, or a half of its databases to a new shard.
 
 import Assets
 import Crypto
 import PostgreSQL
+import Records
 
 /// One move, in steps that are durable one after the other:
 ///
@@ -14,10 +15,16 @@ import PostgreSQL
 /// 5. The target loses the number.
 ///
 /// Up to step 4 the shard is where it was, whatever happens. Then it is at the target, as `StoreMigration` tells.
+///
+/// A division copies the shard to a new one in the same way. In step 4 the source keeps a half of its databases instead
+/// of leaving, and notes the number; step 5 ends with the removal of that note. Both shards have all rows then, and
+/// remove those that are the other's.
 struct ShardMove: Sendable {
   let store: SQLiteShardStore
   let shardCount: Int
   let source, target: PostgreSQLConfiguration
+  /// The new shard of a division; nil for a move.
+  var newShard: Int?
   /// True when the move is given up.
   let isOver: @Sendable () -> Bool
   /// Gets the number of rows that were copied or compared since the last call.
@@ -35,8 +42,12 @@ struct ShardMove: Sendable {
   private static let pauseLimit = Duration.seconds(3)
   /// The longest time that the source's writer waits for the target without a statement of its own.
   static let idleLimit = Duration.seconds(60)
+  /// For which a content that is copied lies in the spool.
+  private static let contentSeconds: Int64 = 3600
 
   private var shard: Int { store.shard }
+  /// The shard at the target.
+  private var arriving: Int { newShard ?? shard }
 
   /// - Returns: the number of rows that were copied.
   /// - Throws: `CancellationError` when it is given up, or the shard is being closed; `StoreError`. The shard is where
@@ -44,16 +55,19 @@ struct ShardMove: Sendable {
   func run() async throws -> Int {
     let tables = try StoredTable.all()
     let log = MoveLog(source, shard: shard, tables: tables)
+    let halves = store.part(of: shardCount)?.halves
+    if newShard != nil, halves == nil { throw StoreError.io("shard \(shard) can't be divided any more") }
     let standing = ShardStanding(
       // Above the epoch that the source gets.
-      shardCount: shardCount, epoch: store.epoch + 2, installation: source.installation?.text,
+      shardCount: newShard == nil ? store.modulus(shardCount) : Int(halves?.leaving.modulus ?? 0),
+      epoch: store.epoch + 2, installation: source.installation?.text,
       move: Int64(SecureRandom.uint64() >> 1))
     try await willTake(1)
     // A cluster that is away costs the source no log.
-    _ = try await onThread { try self.target.look(atShard: self.shard) }
+    _ = try await onThread { try self.target.look(atShard: self.arriving) }
     let moving = try await inWriter { session, transaction in
       try log.begin(session, notes: true)
-      var moving = try MovingShard(from: transaction.session, standing: standing, idle: Self.idleLimit)
+      var moving = try self.moving(transaction, standing, halves?.leaving)
       moving.yieldsToLater = true
       return moving
     }
@@ -69,19 +83,28 @@ struct ShardMove: Sendable {
         }
         if MoveLog.Part(after: after, last: position).changeCount < Self.fewRows { break }
       }
-      let arrival = try await onThread { try self.target.arrival(ofShard: self.shard, within: Self.pauseLimit) }
+      let arrival = try await onThread { try self.target.arrival(ofShard: self.arriving, within: Self.pauseLimit) }
       try await willTake(4)
       let after = position
       count += try await inWriter { session, transaction in
-        try self.carryRest(session, transaction, standing, log, after: after, over: arrival)
+        try self.carryRest(session, transaction, standing, halves, log, after: after, over: arrival)
       }
       try await willTake(5)
-      try await onThread { try self.target.admit(shard: self.shard, move: standing.move ?? 0) }
+      try await onThread { try self.target.admit(shard: self.arriving, move: standing.move ?? 0) }
       return count
     } catch {
       await cleanUp(after: error, standing)
       throw error
     }
+  }
+
+  /// What the shard at the target gets.
+  private func moving(_ transaction: SQLiteTransaction, _ standing: ShardStanding, _ leaving: ShardPart?) throws
+    -> MovingShard
+  {
+    let moving = try MovingShard(from: transaction.session, standing: standing, idle: Self.idleLimit)
+    guard let newShard, let leaving else { return moving }
+    return moving.splitOff(leaving, as: newShard)
   }
 
   // MARK: Steps
@@ -90,6 +113,31 @@ struct ShardMove: Sendable {
     RowCopy(shard: shard, tables: log.tables) { count in
       try goOn()
       report(count)
+    }
+  }
+
+  /// The log of the shard at the target.
+  private func there(_ log: MoveLog) -> MoveLog { MoveLog(target, shard: arriving, tables: log.tables) }
+
+  /// Gives the new shard of a division the contents of assets. A shard that moves keeps its own.
+  /// - Parameters:
+  ///   - part: the assets whose rows have changed; nil: all.
+  ///   - isPause: whether writers wait meanwhile. Then only a few contents are copied.
+  private func copyContents(_ log: MoveLog, _ part: MoveLog.Part?, _ session: Session, isPause: Bool = false) throws {
+    guard let newShard, let assets = store.assets else { return }
+    do {
+      var isFirst = true
+      try log.assets(in: part, session) { batch in
+        try goOn()
+        if isPause, !isFirst {
+          throw StoreError.io("shard \(shard) gets contents of assets faster than they can be copied")
+        }
+        isFirst = false
+        let expiry = StoreSurroundings.wallClock() / 1000 + Self.contentSeconds
+        try assets.copy(batch, from: shard, to: newShard, until: expiry)
+      }
+    } catch let error as AssetError {
+      throw StoreError(error)
     }
   }
 
@@ -105,12 +153,13 @@ struct ShardMove: Sendable {
       let position = try log.position(reading)
       var written: [TableTally] = []
       try target.receive(moving) { connection in
-        if case .postgreSQL(let session) = connection { try log.begin(session, notes: false) }
+        if case .postgreSQL(let session) = connection { try there(log).begin(session, notes: false) }
         written = try copy.run(from: .postgreSQL(reading), into: connection)
       }
+      try copyContents(log, nil, reading)
       return (written, position)
     }
-    let stored = try target.read(shard: shard) { try copy.run(from: $0) }
+    let stored = try target.read(shard: arriving) { try copy.run(from: $0) }
     try copy.compare(written, of: "its cluster", with: stored, in: "the other one")
     return (written.reduce(0) { $0 + $1.rowCount }, position)
   }
@@ -123,17 +172,19 @@ struct ShardMove: Sendable {
       let part = MoveLog.Part(after: after, last: try log.position(reading))
       var count = 0
       try target.follow(moving) {
-        count = try log.carry(part, from: reading, into: $0, rowCopy(log))
+        count = try log.carry(part, from: reading, into: $0, there(log), rowCopy(log))
       }
+      try copyContents(log, part, reading)
       return (count, part.last)
     }
   }
 
   private func carryRest(
-    _ session: Session, _ transaction: SQLiteTransaction, _ standing: ShardStanding, _ log: MoveLog,
-    after: [Int64], over arrival: PostgreSQLConfiguration.Arrival
+    _ session: Session, _ transaction: SQLiteTransaction, _ standing: ShardStanding,
+    _ halves: (staying: ShardPart, leaving: ShardPart)?, _ log: MoveLog, after: [Int64],
+    over arrival: PostgreSQLConfiguration.Arrival
   ) throws -> Int {
-    let moving = try MovingShard(from: transaction.session, standing: standing, idle: Self.idleLimit)
+    let moving = try moving(transaction, standing, halves?.leaving)
     let part = MoveLog.Part(after: after, last: try log.position(session))
     guard part.changeCount <= Self.restLimit else {
       throw StoreError.io(
@@ -143,13 +194,18 @@ struct ShardMove: Sendable {
         """)
     }
     try goOn()
+    try copyContents(log, part, session, isPause: true)
     var count = 0
     try target.follow(moving, arrival, within: Self.pauseLimit) { arriving in
-      count = try log.carry(part, from: session, into: arriving, rowCopy(log))
+      count = try log.carry(part, from: session, into: arriving, there(log), rowCopy(log))
       try PostgreSQLConfiguration.settle(moving, log.tables, arriving)
     }
     try goOn()
-    try transaction.leave(by: standing.move ?? 0)
+    if let newShard, let halves {
+      try transaction.narrow(to: halves.staying, by: standing.move ?? 0, for: newShard)
+    } else {
+      try transaction.leave(by: standing.move ?? 0)
+    }
     return count
   }
 
@@ -159,7 +215,7 @@ struct ShardMove: Sendable {
       // A shard that has left finds another epoch here, and keeps its copy.
       try await inWriter { session, _ in try MoveLog.end(self.source, shard: self.shard, session) }
       _ = try await onThread {
-        try self.target.removeCopy(ofShard: self.shard, knownTo: self.store.epoch, move: standing.move)
+        try self.target.removeCopy(ofShard: self.arriving, knownTo: self.store.epoch, move: standing.move)
       }
     } catch {
       // Dropped because the reason of the failure is the first error.
