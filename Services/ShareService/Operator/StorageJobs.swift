@@ -194,7 +194,8 @@ actor StorageJobs {
     let startedAt = clock.now
     try folder.begin(mark: mark)
     var copies: [ShardCopy] = []
-    for shard in 0..<directory.shardCount {
+    let layout = directory.layout
+    for shard in 0..<layout.count {
       do {
         let copy = try await copy(shard, to: folder, mark)
         copies.append(copy)
@@ -214,13 +215,17 @@ actor StorageJobs {
       throw BusError(.refused, "no shard could be copied; the first: \(first.reason)")
     }
     try await directory.copy(to: folder.directoryFile)
+    // The copies fit together only if they are of one layout, and the directory's.
+    guard directory.layout == layout, copies.allSatisfy({ $0.part == layout.dividedPart(of: $0.shard) }) else {
+      throw BusError(.refused, "a shard was divided meanwhile: give the command again")
+    }
     let digest = try folder.digestOfDirectory()
     jobs[.backup]?.byteCount += digest.byteCount
     try folder.finish(
       BackupManifest(
         installation: InstallationID(signingKey: directory.signingKey).text, startedAt: startedAt, createdAt: clock.now,
-        shardCount: directory.shardCount, directoryByteCount: digest.byteCount, directoryDigest: digest.digest,
-        shards: copies, missing: missing))
+        shardCount: layout.count, splits: layout.splits, directoryByteCount: digest.byteCount,
+        directoryDigest: digest.digest, shards: copies, missing: missing))
   }
 
   /// Each attempt has a folder of its own: the worker of an earlier attempt may still be writing to its folder.

@@ -2,11 +2,13 @@
 
 import Crypto
 public import JSON
+import Records
 
 /// `manifest.json` of a backup. It exists only once everything else does.
 public struct BackupManifest: Hashable, Sendable {
-  /// The formats of backups, which are independent of those of shards' files. In format 2 shards are missing.
-  static let formats: ClosedRange<Int64> = 1...2
+  /// The formats of backups, which are independent of those of shards' files. In format 2 shards are missing. In
+  /// format 3 shards were divided, and some may be missing.
+  static let formats: ClosedRange<Int64> = 1...3
   public static let name = "manifest.json"
   /// The file of the share service.
   public static let directoryName = "directory.sqlite"
@@ -35,6 +37,8 @@ public struct BackupManifest: Hashable, Sendable {
   public let startedAt: Int64
   public let createdAt: Int64
   public let shardCount: Int
+  /// Those of `ShardLayout`.
+  public let splits: [Int]
   public let directoryByteCount: Int64
   /// SHA-256, 64 hexadecimal digits.
   public let directoryDigest: String
@@ -43,6 +47,9 @@ public struct BackupManifest: Hashable, Sendable {
   /// Ascending by shard.
   public let missing: [Missing]
 
+  /// Where databases are; nil for splits that can't have been.
+  var layout: ShardLayout? { ShardLayout(createdCount: shardCount - splits.count, splits: splits) }
+
   public var recordCount: Int { shards.reduce(0) { $0 + $1.recordCount } }
   public var byteCount: Int64 { shards.reduce(directoryByteCount) { $0 + $1.byteCount } }
   public var problems: [String] { shards.flatMap(\.problems) }
@@ -50,12 +57,18 @@ public struct BackupManifest: Hashable, Sendable {
   public func encoded() -> [UInt8] {
     var writer = JSONWriter()
     writer.beginObject()
-    writer.member("format", missing.isEmpty ? Self.formats.lowerBound : Self.formats.upperBound)
+    writer.member("format", splits.isEmpty ? missing.isEmpty ? 1 : 2 : Self.formats.upperBound)
     writer.member("note", Self.note)
     writer.member("installation", installation)
     writer.member("startedAt", startedAt)
     writer.member("createdAt", createdAt)
     writer.member("shardCount", shardCount)
+    if !splits.isEmpty {
+      writer.key("splits")
+      writer.beginArray()
+      for shard in splits { writer.integer(Int64(shard)) }
+      writer.endArray()
+    }
     writer.member("records", recordCount)
     writer.member("bytes", byteCount)
     writer.key("directory")
@@ -117,26 +130,32 @@ public struct BackupManifest: Hashable, Sendable {
     let missing = (json["missing"]?.elements ?? []).compactMap { missing in
       missing["shard"]?.int64.map { Missing(shard: Int($0), reason: missing["reason"]?.string ?? "") }
     }
-    guard (1...Int64(Int32.max)).contains(shardCount), shards.count + missing.count == Int(shardCount),
+    let divided = json["splits"]?.elements ?? []
+    let splits = divided.compactMap { $0.int64.flatMap { Int(exactly: $0) } }
+    guard (1...Int64(Int32.max)).contains(shardCount), splits.count == divided.count,
+      shards.count + missing.count == Int(shardCount),
       (shards.map(\.shard) + missing.map(\.shard)).sorted() == Array(0..<Int(shardCount)),
       Self.areCounts([directoryByteCount] + shards.map(\.byteCount)),
       Self.areCounts(shards.map { Int64($0.recordCount) })
     else { return nil }
-    self.init(
+    let manifest = BackupManifest(
       installation: installation, startedAt: json["startedAt"]?.int64 ?? createdAt, createdAt: createdAt,
-      shardCount: Int(shardCount),
+      shardCount: Int(shardCount), splits: splits,
       directoryByteCount: directoryByteCount, directoryDigest: directoryDigest, shards: shards, missing: missing)
+    if manifest.layout == nil { return nil }
+    self = manifest
   }
 
   public init(
-    installation: String, startedAt: Int64, createdAt: Int64, shardCount: Int, directoryByteCount: Int64,
-    directoryDigest: String, shards: [ShardCopy],
+    installation: String, startedAt: Int64, createdAt: Int64, shardCount: Int, splits: [Int] = [],
+    directoryByteCount: Int64, directoryDigest: String, shards: [ShardCopy],
     missing: [Missing] = []
   ) {
     self.installation = installation
     self.startedAt = startedAt
     self.createdAt = createdAt
     self.shardCount = shardCount
+    self.splits = splits
     self.directoryByteCount = directoryByteCount
     self.directoryDigest = directoryDigest
     self.shards = shards

@@ -101,8 +101,11 @@ public struct BackupRestore: Sendable {
       )
     case .filled(let folder):
       let earlier = try FinishedBackup(folder).manifest
-      guard earlier.installation == manifest.installation, earlier.shardCount == manifest.shardCount else {
+      guard earlier.installation == manifest.installation else {
         throw StoreError.io("\(folder) is a backup of another installation")
+      }
+      guard earlier.layout == manifest.layout else {
+        throw StoreError.io("shards were divided between the backup and \(folder), so that they don't fit together")
       }
       let filled = try manifest.missing.map { missing in
         guard let copy = earlier.shards.first(where: { $0.shard == missing.shard }) else {
@@ -169,8 +172,13 @@ public struct BackupRestore: Sendable {
     let folder = Folder.parent(of: place(ShardCopy.fileName(0)))
     if !missing.isEmpty { try Folder.make(folder) }
     for shard in missing {
-      try ShardFile(SQLiteConfiguration(directory: folder), shard: shard, shardCount: manifest.shardCount).takeOver()
-        .connection.close()
+      guard let part = manifest.layout?.part(of: shard) else {
+        throw StoreError.io("the backup's manifest has no shard \(shard)")
+      }
+      var file = ShardFile(
+        SQLiteConfiguration(directory: folder), shard: shard, shardCount: Int(part.modulus))
+      if part.remainder != Int64(shard) { file.remainder = part.remainder }
+      try file.takeOver().connection.close()
     }
     return missing
   }

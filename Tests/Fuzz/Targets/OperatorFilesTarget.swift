@@ -118,10 +118,14 @@ extension FuzzTarget {
       directoryByteCount: 8192,
       directoryDigest: String(repeating: "f0", count: 32), shards: [copy],
       missing: [BackupManifest.Missing(shard: 1, reason: "nobody holds it")])
+    let divided = BackupManifest(
+      installation: "0123456789abcdef", startedAt: Fixture.now - 1000, createdAt: Fixture.now, shardCount: 2,
+      splits: [0], directoryByteCount: 8192, directoryDigest: String(repeating: "f0", count: 32), shards: [copy],
+      missing: [BackupManifest.Missing(shard: 1, reason: "nobody holds it")])
     return [
       Array(("# peers\n" + peers.joined(separator: "\n") + "\n").utf8), Array(pairs[0].fileText.utf8),
       Array(("# keys\n" + String(repeating: "0f", count: 32) + "\n").utf8),
-      manifest.encoded(),
+      manifest.encoded(), divided.encoded(),
       Array(
         """
         --text=a\n--flag\n--seconds\n1.5\n--address=[::1]:80\n--endpoint\nipc:///run/a\n--networks=10.0.0.0/8,\
