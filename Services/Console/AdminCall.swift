@@ -19,7 +19,7 @@ struct AdminCall: Hashable, Sendable {
     case addKey, listKeys, revokeKey
     case exportSchema, importSchema, promoteSchema, diffSchema
     case exportRules, importRules, listDuplicates
-    case status, workers, shards, acceptData, moveShard, balanceShards, stores, zones, subscriptions, events
+    case status, workers, shards, acceptData, moveShard, splitShard, balanceShards, stores, zones, subscriptions, events
     case explain, listQuarantine, retryQuarantine
     case backup, scrub
     case audit, listConflicts, restoreConflict, resolveConflict
@@ -116,6 +116,13 @@ struct AdminCall: Hashable, Sendable {
       self.init(
         "POST", admin + ["shards", argument, "move"],
         body: Self.object { $0.member("to", invocation.value("to") ?? "") })
+    case .splitShard:
+      self.init(
+        "POST", admin + ["shards", argument, "split"],
+        body: Self.object { writer in
+          if let cluster = invocation.value("to") { writer.member("to", cluster) }
+          if invocation.flag("cancel") { writer.member("cancel", true) }
+        })
     case .balanceShards:
       self.init(
         "POST", admin + ["shards", "balance"],

@@ -46,6 +46,19 @@ extension Command {
         interrupted begins again. The shard's own cluster as CLUSTER takes the request back.
         """, examples: ["aquifer shards move 3 --to west"], action: .call(.moveShard)),
     Command(
+      "shards split", [Argument(name: "SHARD", explanation: "the shard's number")],
+      [
+        .optional("to", "CLUSTER", "the cluster that gets the new shard (default: the shard's own)"),
+        .flag("cancel", "take an earlier request back"),
+      ],
+      summary: "Divide a shard of PostgreSQL into two while it serves",
+      discussion: """
+        Half of the shard's databases go to a new shard with the next number; all others stay where they are. It is
+        carried out like a move, and can't be undone. The command asks for it and ends at once: `shards` shows how far
+        it is, and what keeps it. One shard is divided at a time. All processes must be of a release that knows divided
+        shards.
+        """, examples: ["aquifer shards split 3", "aquifer shards split 3 --to west"], action: .call(.splitShard)),
+    Command(
       "shards balance", [],
       [
         .flag("dry-run", "print the plan, and ask for nothing"),

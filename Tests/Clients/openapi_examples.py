@@ -39,6 +39,8 @@ STATUS = {
     "startVerification": 202,
     "startScrub": 202,
     "moveShard": 202,
+    # The shards are in files there.
+    "splitShard": 409,
 }
 # Names that only answers tell: the member of an answer, and the parameter of later paths.
 TOLD = {"createAPIToken": ("apiToken", "token"), "addServerKey": ("keyID", "keyID")}

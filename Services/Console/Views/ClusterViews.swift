@@ -74,12 +74,13 @@ enum ClusterViews {
       return View.Row(
         isOdd: key[0].isEmpty, cells: [key[0].isEmpty ? "NONE" : key[0]] + (hasClusters ? [key[1]] : []) + cells)
     }
-    let moving = shards.filter { $0["movesTo"] != nil }.map { shard in
+    let moving = shards.filter { $0["movesTo"] != nil || $0["splitsInto"] != nil }.map { shard in
       let problem = shard["moveProblem"]?.string
+      let target = shard["splitsInto"].map { "new shard in \(View.text($0))" } ?? View.text(shard["movesTo"])
       return View.Row(
         isOdd: problem != nil,
         cells: [
-          View.text(shard["shard"]), cluster(shard), View.text(shard["movesTo"]), View.text(shard["movedRows"]),
+          View.text(shard["shard"]), cluster(shard), target, View.text(shard["movedRows"]),
           problem ?? "",
         ])
     }

@@ -168,6 +168,9 @@ struct OperatorAPI: Sendable {
     case .shards where path.count == 5 && path[4] == "move":
       guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
       return try await moveShard(path[3], body)
+    case .shards where path.count == 5 && path[4] == "split":
+      guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
+      return try await splitShard(path[3], body)
     case .quarantine where path.count == 4 && path[3] == "retry":
       guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
       guard let answer = await command("quarantine/retry", try retryQuery(message.query)) else {
