@@ -201,7 +201,8 @@ package final class NaiveReplica: MirroredStore {
       return AppliedPage(
         importToken: page.importToken, savedCount: 0, deletedCount: 0, endedZones: [], didSwap: false)
     }
-    tell(Commit(transactionNumber: file.lastNumber, isImport: true, hasExports: false, entityNames: []))
+    // Told by the commit too, because a request that follows the page may fail.
+    tell(Commit(transactionNumber: file.lastNumber, isImport: true, hasExports: applied.sendsAgain, entityNames: []))
     return applied
   }
 
