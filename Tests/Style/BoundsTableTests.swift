@@ -36,6 +36,8 @@ private struct BoundsTable {
     ("exports of a shard", "Shared/Records/ReservedNames.swift", "exportItemCount"),
     ("changes that a shared store could not forward", "Services/SyncWorker/SharedStores/WaitingParts.swift", "limit"),
     ("held-back objects", "Shared/RecordStore/StoredConflict.swift", "keptCount"),
+    ("held-back changes that", "Services/SyncWorker/ZoneActions/WaitingChanges.swift", "heldLimit"),
+    ("history that one commit purges", "Services/SyncWorker/ObjectPlane/HistorySlices.swift", "historySliceCount"),
     ("purged transactions", "Shared/RecordStore/SettledTransaction.swift", "keptCount"),
     ("purged transactions", "Shared/RecordStore/SettledTransaction.swift", "formerStoreCount"),
     ("rows and stores that a worker remembers", "Services/SyncWorker/ObjectPlane/RecentExports.swift", "storeLimit"),
