@@ -69,6 +69,8 @@ final class GatewayWorld: Sendable {
     /// nil: the page's sign-in counts no more.
     var account: UseAccount.Account?
     var accountRefusal: UseAccount.Refusal?
+    /// Seconds to wait before another guess at codes of devices.
+    var accountWait: Int?
     /// The reason for refusing the people of providers; nil: they are signed in.
     var identityRefusal: SignInByIdentity.Refusal?
     var pushes = Pushes()

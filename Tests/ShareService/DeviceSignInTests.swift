@@ -39,10 +39,11 @@ private struct Scene {
       PollDeviceSignIn(container: World.container, environment: environment, deviceCode: device))
   }
 
-  func use(_ act: UseAccount.Act) async throws -> UseAccount.Reply {
-    try await world.service.directory.use(
+  func use(_ act: UseAccount.Act, from address: String = "192.0.2.1") async throws -> UseAccount.Reply {
+    try await world.service.signIns.use(
       UseAccount(
-        container: World.container, environment: .development, userRecordName: user, grant: pageGrant, act: act))
+        container: World.container, environment: .development, userRecordName: user, grant: pageGrant, act: act,
+        clientAddress: address))
   }
 
   func lookUp(_ code: UserCode, from address: String = "192.0.2.1") async throws -> LookUpDeviceSignIn.Reply {
@@ -174,6 +175,23 @@ private struct Scene {
     for _ in 0..<8 { waits.append(try await scene.lookUp(wrong).retryAfter) }
     #expect(waits.prefix(5).allSatisfy { $0 == nil } && waits.suffix(3).allSatisfy { $0 != nil })
     #expect(try await scene.lookUp(code).device == nil, "a guesser has to wait with the right one, too")
+  }
+
+  @Test func `guesses at codes count whatever is asked about them, and allowing a device costs nothing`() async throws {
+    let scene = try await Scene()
+    let wrong = try #require(UserCode("BBBB-BBBB"))
+    for _ in 0..<10 { #expect(try await scene.use(.allowDevice(try await scene.begun().code)).refusal == nil) }
+    var replies: [UseAccount.Reply] = []
+    for number in 0..<8 {
+      replies.append(try await scene.use(number % 2 == 0 ? .allowDevice(wrong) : .refuseDevice(wrong)))
+    }
+    #expect(replies.prefix(5).allSatisfy { $0.refusal == .device && $0.retryAfter == nil })
+    #expect(replies.suffix(3).allSatisfy { $0.account == nil && $0.retryAfter != nil })
+    let code = try await scene.begun().code
+    #expect(try await scene.lookUp(code).retryAfter != nil, "all guesses count together")
+    #expect(try await scene.use(.allowDevice(code)).retryAfter != nil, "a guesser has to wait with the right one, too")
+    #expect(try await scene.use(.look).account != nil, "nothing else waits")
+    #expect(try await scene.use(.allowDevice(code), from: "192.0.2.3").refusal == nil)
   }
 
   @Test func `an address has a bounded number of devices that wait`() async throws {
