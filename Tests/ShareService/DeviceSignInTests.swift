@@ -194,6 +194,18 @@ private struct Scene {
     #expect(try await scene.use(.allowDevice(code), from: "192.0.2.3").refusal == nil)
   }
 
+  @Test func `a person's answer about a device is answered alike when it is repeated`() async throws {
+    let scene = try await Scene()
+    for act in [UseAccount.Act.allowDevice, UseAccount.Act.refuseDevice] {
+      let (device, code) = try await scene.begun()
+      for _ in 0..<3 { #expect(try await scene.use(act(code)).refusal == nil) }
+      #expect(try await scene.poll(device) != .pending)
+      #expect(try await scene.use(act(code)).refusal == .device)
+    }
+    let noted = try #require(try await scene.world.ok("GET", "/admin/1/sign-ins")["signIns"]?.elements)
+    #expect(noted.count { $0["refusal"]?.string == "person" } == 1)
+  }
+
   @Test func `an address has a bounded number of devices that wait`() async throws {
     let scene = try await Scene()
     for _ in 0..<Directory.devicesPerAddress { #expect(try await scene.begin() != nil) }

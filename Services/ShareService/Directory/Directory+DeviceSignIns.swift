@@ -88,9 +88,9 @@ extension Directory {
 
   /// Within a change that has judged the person.
   /// - Parameter user: nil turns the device away.
-  /// - Returns: `device` when none waits with the code.
+  /// - Returns: `device` when none waits with the code; nil also for a repetition.
   func decide(_ code: UserCode, user: Int64?) throws -> UseAccount.Refusal? {
-    guard let device = try waitingDevice(code) else { return .device }
+    guard let device = try waitingDevice(code) else { return try isDecided(code, user: user) ? nil : .device }
     try connection.statement(
       SQL(
         "deviceSignIn.decide",
@@ -103,6 +103,18 @@ extension Directory {
           container: device.container, environment: device.environment, refusal: "person"))
     }
     return nil
+  }
+
+  /// True while a device that has not asked since was given this answer.
+  private func isDecided(_ code: UserCode, user: Int64?) throws -> Bool {
+    try connection.statement(
+      SQL(
+        "deviceSignIn.decided",
+        """
+        SELECT 1 FROM deviceSignIn
+        WHERE userCode = ?1 AND expires > ?2 AND (user = ?3 OR (?3 IS NULL AND isRefused = 1))
+        """)
+    ).binding(code.letters, clock.now, user).first { _ in true } ?? false
   }
 
   /// Opens the session of a device whose code somebody allowed, once.

@@ -253,7 +253,11 @@ extension Directory {
         "usedSignature.insert",
         "INSERT INTO usedSignature (digest, request, expires) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")
     ).binding(claim.digest, claim.requestID, claim.expiry).run()
-    if connection.changes > 0 { return true }
+    return try connection.changes > 0 || wasMade(claim)
+  }
+
+  /// True when the same request made the claim before.
+  func wasMade(_ claim: ClaimSignature) throws -> Bool {
     let owner = try connection.statement(
       SQL("usedSignature.get", "SELECT request FROM usedSignature WHERE digest = ?1")
     ).binding(claim.digest).first { $0.text(0) }
