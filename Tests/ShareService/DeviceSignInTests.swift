@@ -206,6 +206,36 @@ private struct Scene {
     #expect(noted.count { $0["refusal"]?.string == "person" } == 1)
   }
 
+  @Test func `addresses of one customer's network have a bounded number of devices that wait together`() async throws {
+    let scene = try await Scene()
+    for number in 0..<Directory.devicesPerAddress {
+      #expect(try await scene.begin(from: "2001:db8:1:2::\(number)") != nil)
+    }
+    #expect(try await scene.begin(from: "2001:db8:1:2:ffff::1") == nil)
+    for network in 3..<7 {
+      for number in 0..<Directory.devicesPerAddress {
+        #expect(try await scene.begin(from: "2001:db8:1:\(network)::\(number)") != nil)
+      }
+    }
+    #expect(try await scene.begin(from: "2001:db8:1:7::1") == nil, "a customer may own it all")
+    #expect(try await scene.begin(from: "2001:db8:2:7::1") != nil)
+    #expect(try await scene.begin(from: "::ffff:192.0.2.10") != nil)
+  }
+
+  @Test(.tags(.sqliteFile)) func `an app whose devices all wait leaves room for those of the others`() async throws {
+    let scene = try await Scene()
+    let other = "iCloud.org.example.other"
+    try await scene.world.ok("POST", "/admin/1/containers", #"{"container":"\#(other)"}"#)
+    #expect(try await scene.begin() != nil)
+    try await scene.world.service.directory.fillWithDevices(Directory.devicesPerContainer - 1)
+    #expect(try await scene.begin(from: "192.0.2.11") == nil)
+    let reply = try await scene.world.service.directory.begin(
+      BeginDeviceSignIn(
+        container: try #require(ContainerID(rawValue: other)), environment: .development, grant: "a:",
+        source: SignInSource(way: .device, address: "192.0.2.11")))
+    #expect(reply.deviceCode != nil)
+  }
+
   @Test func `an address has a bounded number of devices that wait`() async throws {
     let scene = try await Scene()
     for _ in 0..<Directory.devicesPerAddress { #expect(try await scene.begin() != nil) }
@@ -213,6 +243,19 @@ private struct Scene {
     #expect(try await scene.begin(from: "192.0.2.10") != nil)
     scene.world.clock.advance(by: BeginDeviceSignIn.lifetime)
     #expect(try await scene.begin() != nil)
+  }
+}
+
+extension Directory {
+  /// Lets devices of many networks wait beside one that waits, for the same app.
+  fileprivate func fillWithDevices(_ count: Int) throws {
+    try connection.execute(
+      """
+      WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(count))
+      INSERT INTO deviceSignIn (device, userCode, container, environment, grantText, address, created, expires)
+      SELECT randomblob(32), 'code ' || i, container, environment, grantText, 'address ' || i, created, expires
+      FROM n JOIN (SELECT * FROM deviceSignIn LIMIT 1);
+      """)
   }
 }
 

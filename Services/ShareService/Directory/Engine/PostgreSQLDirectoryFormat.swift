@@ -7,12 +7,14 @@ import PostgreSQL
 enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
   /// The first format in PostgreSQL.
   case first = 20
+  case networksOfDevices = 21
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
 
   private var statements: String {
     switch self {
     case .first: Self.tables
+    case .networksOfDevices: Self.deviceNetworks
     }
   }
 
@@ -59,6 +61,14 @@ enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
       WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
     CREATE TABLE pulse (epoch bigint NOT NULL, beat bigint NOT NULL)
       WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0)
+    """
+
+  private static let deviceNetworks = """
+    ALTER TABLE deviceSignIn ADD COLUMN network TEXT NOT NULL DEFAULT '';
+    ALTER TABLE deviceSignIn ADD COLUMN site TEXT NOT NULL DEFAULT '';
+    DROP INDEX deviceSignInAddress;
+    CREATE INDEX deviceSignInNetwork ON deviceSignIn (network);
+    CREATE INDEX deviceSignInSite ON deviceSignIn (site)
     """
 
   /// Columns of addresses compare in lower case, as `DirectoryConnection.isAddress` does.
