@@ -59,6 +59,8 @@ enum DirectoryFormat: Int64, CaseIterable {
   case mail = 20
   /// The networks of devices that wait. Cost: none, the new columns are empty.
   case networksOfDevices = 21
+  /// Accounts that people made for themselves where everybody may. Cost: one step for each user.
+  case selfMadeUsers = 22
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -140,6 +142,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .waitingInvitations: Self.waitingInvitationTable
     case .mail: Self.mailTables
     case .networksOfDevices: Self.deviceNetworks
+    case .selfMadeUsers: Self.newcomers
     }
   }
 

@@ -8,6 +8,7 @@ enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
   /// The first format in PostgreSQL.
   case first = 20
   case networksOfDevices = 21
+  case selfMadeUsers = 22
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
 
@@ -15,6 +16,7 @@ enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
     switch self {
     case .first: Self.tables
     case .networksOfDevices: Self.deviceNetworks
+    case .selfMadeUsers: Self.newcomers
     }
   }
 
@@ -69,6 +71,13 @@ enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
     DROP INDEX deviceSignInAddress;
     CREATE INDEX deviceSignInNetwork ON deviceSignIn (network);
     CREATE INDEX deviceSignInSite ON deviceSignIn (site)
+    """
+
+  private static let newcomers = """
+    ALTER TABLE "user" ADD COLUMN isSelfMade bigint NOT NULL DEFAULT 0;
+    UPDATE "user" SET isSelfMade = 1 WHERE EXISTS (
+      SELECT 1 FROM identity JOIN identityProvider ON identityProvider.issuer = identity.issuer
+      WHERE identity."user" = "user".id AND signUp = 'open' AND identity.added < "user".created + 1000)
     """
 
   /// Columns of addresses compare in lower case, as `DirectoryConnection.isAddress` does.
