@@ -32,6 +32,7 @@ extension Gateway {
   }
 
   /// Checks that the credentials hold at this moment. Verifying a signature is left to the caller.
+  /// - Returns: the caller as they are now, whose role may have changed since the request began.
   @discardableResult
   func check(
     _ question: Authenticator.Question, _ credentials: Credentials, _ need: Need, _ exchange: inout IncomingRequest

@@ -93,7 +93,7 @@ final class RequestPlaces: Sendable {
   /// The place of a request, given back when its last reference goes.
   final class Place: Sendable {
     private let giveBack: @Sendable () -> Void
-    fileprivate init(_ giveBack: @escaping @Sendable () -> Void) { self.giveBack = giveBack }
+    init(_ giveBack: @escaping @Sendable () -> Void) { self.giveBack = giveBack }
     deinit { giveBack() }
   }
 

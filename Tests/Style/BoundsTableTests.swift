@@ -75,6 +75,8 @@ private struct BoundsTable {
     ("sessions of the console", "Services/ShareService/Directory/Directory+Staff.swift", "sessionsPerUser"),
     ("sign-ins in the audit", "Services/ShareService/Directory/Directory+SignIns.swift", "signInSweepCount"),
     ("devices that wait for", "Services/ShareService/Directory/Directory+DeviceSignIns.swift", "waitingDeviceLimit"),
+    ("devices that wait for", "Services/ShareService/Directory/Directory+DeviceSignIns.swift", "devicesPerContainer"),
+    ("devices that wait for", "Services/ShareService/Directory/Directory+DeviceSignIns.swift", "devicesPerSite"),
     ("devices that wait for", "Services/ShareService/Directory/Directory+DeviceSignIns.swift", "devicesPerAddress"),
     ("devices whose questions", "Services/ShareService/SignIn/DevicePolls.swift", "rowLimit"),
     ("identities, passkeys of a user", "Services/ShareService/Directory/Directory+Account.swift", "identitiesPerUser"),
