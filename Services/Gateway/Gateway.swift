@@ -114,7 +114,7 @@ struct Gateway: HTTPHandler {
       // Caches must not give a client the answer of another one that accepts other codings.
       response.headers.append(("Vary", "Accept-Encoding"))
       if ContentCoding.prefersGzip(request.headers) {
-        await compression.compress(&response, party: exchange.party ?? request.remoteAddress)
+        await compression.compress(&response, party: exchange.party ?? request.clientNetwork.description)
       }
     }
     requestLog.tell(of: exchange, status: response.status, took: state.timing.now() - start)
