@@ -54,6 +54,7 @@ private struct BoundsTable {
     ("contents in clear", "Services/Gateway/ContentChecks.swift", "waitingLimit"),
     ("contents in clear", "Services/Gateway/ContentChecks.swift", "waitingOfParty"),
     ("contents in clear", "Services/Gateway/ContentChecks.swift", "knownLimit"),
+    ("names in `desiredKeys`", "Shared/WebServices/CloudKit/RequestReading.swift", "limit"),
     ("answers that are being compressed", "Services/Gateway/AnswerCompression.swift", "laneCount"),
     ("devices of an event stream", "Services/Notifier/PingBoard.swift", "listLimit"),
     ("delivery reports", "Services/Notifier/DeliveryReports.swift", "limit"),
