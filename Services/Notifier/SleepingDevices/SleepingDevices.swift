@@ -71,13 +71,14 @@ final class SleepingDevices: Sendable {
   }
 
   private func put(_ ping: Ping, for id: Int64) {
+    let now = timing.now()
     let addition = state.withLock { state -> PushLine.Addition? in
       guard let registration = state.roster[id], let (entry, _) = state.services.service(of: registration) else {
         return nil
       }
       return state.lines.put(
         ping, for: PushLine.Device(registration: id, user: registration.device.userRecordName),
-        in: PushLines.Name(service: entry.name, place: registration.address.place))
+        in: PushLines.Name(service: entry.name, place: registration.address.place), at: now)
     }
     metrics.count(addition)
     wake.yield()
@@ -214,7 +215,9 @@ final class SleepingDevices: Sendable {
   private func attempt(_ push: PushLine.Due, in line: PushLines.Name, _ share: ShareCalls) async {
     defer { wake.yield() }
     let found = state.withLock { state in
+    let givenUpCount = state.lines.givenUpCount
       state.roster[push.key.device.registration].flatMap { registration in
+    metrics.dropped.increment(by: state.lines.givenUpCount - givenUpCount)
         state.services.service(of: registration).map { (registration, $0.entry, $0.sender) }
       }
     }
@@ -313,7 +316,7 @@ private struct PushMetrics: Sendable {
       "pushes_total", "Attempts to wake a device, by service and outcome.", labels: ["service", "outcome"])
     merged = metrics.counter("pushes_merged_total", "Pushes merged with a waiting one of the same zone and device.")
     dropped = metrics.counter(
-      "pushes_dropped_total", "Pushes given up because too many waited, or after too many attempts.")
+      "pushes_dropped_total", "Pushes given up because too many waited, or after too long or too many attempts.")
   }
 
   func count(_ outcome: PushOutcome, of service: String) { pushes[service, outcome.name].increment() }
