@@ -96,7 +96,16 @@ final class SleepingDevices: Sendable {
   }
 
   private func follow(_ others: [String]) {
-    apply(state.withLock { $0.roster.share(with: others) })
+    guard var share = state.withLock({ $0.roster.newShare(with: others) }) else { return }
+    while true {
+      let unranked = state.withLock { $0.roster.unranked(in: share) }
+      // Without the lock, which pings need. Registrations that come meanwhile have another round.
+      for id in unranked { share.rank(id) }
+      let change = state.withLock { [share] state in
+        state.roster.unranked(in: share).isEmpty ? state.roster.adopt(share) : nil
+      }
+      if let change { return apply(change) }
+    }
   }
 
   private func apply(_ change: PushRoster.Change) {
@@ -206,7 +215,9 @@ final class SleepingDevices: Sendable {
   private func takeDue(_ state: inout State, _ now: ContinuousClock.Instant) -> (
     [(line: PushLines.Name, push: PushLine.Due)], alarm: ContinuousClock.Instant?
   ) {
+    let givenUpCount = state.lines.givenUpCount
     let due = state.lines.takeDue(at: now)
+    metrics.dropped.increment(by: state.lines.givenUpCount - givenUpCount)
     guard let next = state.lines.nextTime, state.alarm.map({ next < $0 }) ?? true else { return (due, nil) }
     state.alarm = next
     return (due, next)
@@ -215,9 +226,7 @@ final class SleepingDevices: Sendable {
   private func attempt(_ push: PushLine.Due, in line: PushLines.Name, _ share: ShareCalls) async {
     defer { wake.yield() }
     let found = state.withLock { state in
-    let givenUpCount = state.lines.givenUpCount
       state.roster[push.key.device.registration].flatMap { registration in
-    metrics.dropped.increment(by: state.lines.givenUpCount - givenUpCount)
         state.services.service(of: registration).map { (registration, $0.entry, $0.sender) }
       }
     }
