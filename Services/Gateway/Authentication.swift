@@ -19,7 +19,7 @@ extension Gateway {
     guard let question else { return Caller(userRecordName: nil) }
     // Unknown credentials count towards the sender's address, because each guess is a new credential.
     if limiter.isActive, state.authenticator.known(question) == nil {
-      try take(.address(exchange.request.remoteAddress))
+      try take(.address(exchange.request.clientNetwork))
     }
     let caller = try await check(question, credentials, need, &exchange)
     if let signature = credentials.signature {
@@ -68,7 +68,7 @@ extension Gateway {
     guard let key = exchange.authentication?.reply.publicKey,
       let proof = signature.proof(for: exchange.request, by: P256PublicKey(der: key), now: wallClock.now)
     else {
-      try take(.address(exchange.request.remoteAddress))
+      try take(.address(exchange.request.clientNetwork))
       throw Access.signatureRefusal
     }
     let claim = ClaimSignature(digest: proof.digest, requestID: exchange.uuid, expiry: proof.expiry)

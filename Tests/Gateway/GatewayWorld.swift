@@ -99,7 +99,7 @@ final class GatewayWorld: Sendable {
   ///   - worker: answers database requests; nil: always with an empty object.
   init(
     workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, servesAssets: Bool = false,
-    directAddress: String? = nil, spool: String? = nil, rate: TokenBucket.Rate? = nil,
+    directAddress: String? = nil, assets: (any AssetStore)? = nil, spool: String? = nil, rate: TokenBucket.Rate? = nil,
     places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system,
     uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
     worker: Worker? = nil, resolver: Resolver? = nil, sharing: Sharing? = nil,
@@ -230,12 +230,13 @@ final class GatewayWorld: Sendable {
       uploads: AssetUploads(
         store: spool.map { AssetFolder(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits,
         freeByteCount: freeByteCount, log: .silent, metrics: metrics),
-      findAsset: servesAssets
-        ? { @Sendable hash, shard in
-          ServedContent(byteCount: 1000, address: directAddress) { offset, byteCount in
-            .content(FoundContent(hash, shard), offset: offset, byteCount: byteCount)
-          }
-        } : nil)
+      findAsset: assets.map { ServedContent.finder(in: $0, timing: timing, log: .silent) }
+        ?? (servesAssets
+          ? { @Sendable hash, shard in
+            ServedContent(byteCount: 1000, address: directAddress) { offset, byteCount in
+              .content(FoundContent(hash, shard), offset: offset, byteCount: byteCount)
+            }
+          } : nil))
     gateway.consoleSite = console
     self.gateway = gateway
     relay.set(self)

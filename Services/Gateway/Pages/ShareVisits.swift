@@ -16,7 +16,7 @@ extension Gateway {
 
   /// `GET` shows the sign-in form, or the share when the browser is kept signed in. `POST` handles a submitted form.
   func visitShare(_ request: HTTPRequest) async throws(RecordError) -> HTTPResponse {
-    if let seconds = limiter.take(.address(request.remoteAddress)) {
+    if let seconds = limiter.take(.address(request.clientNetwork)) {
       metrics.countThrottled(by: "address")
       return SharePage.signIn(SharePage.Notice(.throttled(seconds: seconds)))
     }
