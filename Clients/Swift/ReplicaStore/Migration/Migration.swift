@@ -122,7 +122,7 @@ struct Migration {
   // MARK: Problems
 
   private func problems() throws -> [String] {
-    var problems: [String] = []
+    var problems = mapping.problems
     for entity in later.all {
       guard let old = mapping.earlierEntity(entity.name).flatMap({ earlier.entities[$0] }) else { continue }
       for column in entity.columns where column.isStored {
