@@ -132,6 +132,38 @@ private struct Versions {
   #expect(try await versions.open(0).values("Note", "N1") == ["a": .text("kept")])
 }
 
+@Test(arguments: ["Picture", "Zine"])
+func `a pair that the user removed stays removed when the entity has another name`(name: String) async throws {
+  func entities(_ photo: String, _ identifier: String?) -> [EntityDescription] {
+    [
+      EntityDescription(
+        photo, relationships: [RelationshipDescription("tags", to: "Tag", inverse: "photos", isToMany: true)],
+        renamingIdentifier: identifier),
+      EntityDescription(
+        "Tag", relationships: [RelationshipDescription("photos", to: photo, inverse: "tags", isToMany: true)]),
+    ]
+  }
+  let versions = try Versions(entities("Photo", nil), entities(name, "Photo"))
+  var store = try await versions.open(0)
+  try await store.replica.apply(
+    page("t1", saved("Photo", "P1"), saved("Tag", "T1"), saved("Tag", "T2"), .link(link("P1", "T1"))), event: nil)
+  try await store.save { save in
+    try save.link("Photo", "P1", "tags", "T1", false)
+    try save.link("Tag", "T2", "photos", "P1")
+  }
+  await store.replica.close()
+  store = try await versions.open(1)
+  let pairs = ["T1", "T2"].map {
+    Link(relationship: "tags", entity: name, objectID: "P1", targetEntity: "Tag", targetID: $0)
+  }
+  try await store.replica.apply(page("t2", .link(pairs[0]), .unlink(pairs[1])), event: nil)
+  #expect(try await store.related(name, "P1", "tags") == ["T2"])
+  // Once the server has heard of it, the pairs are everybody's.
+  try await store.export()
+  try await store.replica.apply(page("t3", .link(pairs[0]), .unlink(pairs[1])), event: nil)
+  #expect(try await store.related(name, "P1", "tags") == ["T1"])
+}
+
 @Test func `an attribute whose name a relationship gets is gone with its values, also from what waits`() async throws {
   let album = EntityDescription(
     "Album", attributes: [AttributeDescription("name", .string)],
