@@ -49,7 +49,7 @@ package protocol MirroredStore: Sendable {
   /// Forgets it. Its objects become what the server has (`objectsToReread`).
   func discard(_ identifier: String) async throws(StoreError)
   /// Makes what leads to duplicates lead to the objects that the server prefers, and sends the rest of rejected
-  /// transactions again.
+  /// transactions again. Where the model does not let these take the duplicates' places, the transactions are reverted.
   /// - Parameter winners: record names, by the duplicates.
   func adopt(_ winners: [AnyObjectID: String], for identifiers: [String]) async throws(StoreError)
 
