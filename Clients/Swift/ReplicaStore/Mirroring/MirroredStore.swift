@@ -101,6 +101,9 @@ package protocol MirroredStore: Sendable {
   func keepAddress(
     _ downloadURL: String, of owner: AnyObjectID, for checksum: String, until expiry: Date
   ) async throws(StoreError)
+  /// The server has no such content any more. It is asked for again when it is read, or told anew; one that no object
+  /// has is forgotten.
+  func forgetAddress(of checksum: String) async throws(StoreError)
   /// Where a download is written to; the file may exist from an earlier attempt.
   func partialPath(of checksum: String) -> String
   /// Takes the file at `partialPath` as the content, after its checksum is compared. Others may go for it.
