@@ -113,6 +113,47 @@ private struct Versions {
   #expect(try await store.values("Note", "N1") == ["first": .text("b"), "second": .text("mine")])
 }
 
+@Test func `the values of a renamed attribute are sent, and stay the user's until they are`() async throws {
+  func notes(_ title: String, _ identifier: String?) -> [EntityDescription] {
+    [
+      EntityDescription(
+        "Note",
+        attributes: [
+          AttributeDescription(title, .string, renamingIdentifier: identifier),
+          AttributeDescription("rating", .integer64),
+        ])
+    ]
+  }
+  let versions = try Versions(notes("title", nil), notes("headline", "title"))
+  var store = try await versions.open(0)
+  try await store.replica.apply(
+    page(
+      "t1", saved("Note", "N1", ["title": .string("Waves")]), saved("Note", "N2"),
+      saved("Note", "N3", ["title": .string("theirs")])), event: nil)
+  try await store.save { save in
+    try save.update("Note", "N3", ["title": .text("mine")])
+    try save.insert("Note", "N4", ["title": .text("new")])
+  }
+  await store.replica.close()
+  store = try await versions.open(1)
+  let waiting = try await store.outbox()
+  #expect(waiting.map(\.author) == [nil, MirroringAuthor.reupload] && waiting.last?.importToken == "t1")
+  #expect(
+    waiting.last?.changes == [
+      ObjectChange(.insert, entity: "Note", objectID: "N1", attributes: ["headline": .string("Waves")])
+    ])
+  // The record has no such field yet.
+  let empty: [String: AttributeValue] = ["headline": .null, "rating": .integer(5)]
+  try await store.replica.apply(page("t2", saved("Note", "N1", empty)), event: nil)
+  #expect(try await store.values("Note", "N1") == ["headline": .text("Waves"), "rating": .integer(5)])
+  try await store.export()
+  try await store.replica.apply(page("t3", saved("Note", "N1", ["headline": .string("edited")])), event: nil)
+  #expect(try await store.values("Note", "N1")?["headline"] == .text("edited"))
+  // Once is enough.
+  await store.replica.close()
+  #expect(try await versions.open(1).outbox().isEmpty)
+}
+
 @Test func `two properties that claim one of the earlier version are told as a problem, and the file stays as it is`()
   async throws
 {

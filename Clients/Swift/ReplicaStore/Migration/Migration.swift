@@ -7,7 +7,7 @@ struct Migration {
   private let connection: Connection
   private let earlier: StoreSchema
   private let later: StoreSchema
-  private let mapping: ModelMapping
+  let mapping: ModelMapping
 
   init(_ connection: Connection, from earlier: StoreSchema, to later: StoreSchema) {
     self.connection = connection
