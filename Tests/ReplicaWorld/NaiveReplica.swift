@@ -266,6 +266,7 @@ package final class NaiveReplica: MirroredStore {
   package func keepAddress(
     _ downloadURL: String, of owner: AnyObjectID, for checksum: String, until expiry: Date
   ) async throws(StoreError) {}
+  package func forgetAddress(of checksum: String) async throws(StoreError) {}
   package func partialPath(of checksum: String) -> String { "" }
   package func acceptContent(_ checksum: String) async throws(StoreError) -> Bool { false }
 }
