@@ -18,8 +18,8 @@ import SQLite
 ///   shards may have been copied before those arrived. Shards that have them recognize the repetition.
 struct ShardRenewal {
   let shard: Int
-  /// The beginning of the backup and the current time, in milliseconds since 1970. The beginning is nil when nobody
-  /// knows it: the latest transaction of the shard tells it then.
+  /// The beginning of the backup and the current time, in milliseconds since 1970. With shards from several backups it
+  /// is the earliest beginning. It is nil when nobody knows it: the latest transaction of the shard tells it then.
   let startedAt: Int64?
   let now: Int64
 
