@@ -31,10 +31,6 @@ struct ShardRenewal {
     do {
       let connection = try Connection(exclusive: path, mode: .readWrite)
       defer { connection.close() }
-      let lines = try connection.statement(SQL("integrity_check", "PRAGMA integrity_check(1)")).all { $0.text(0) }
-      guard lines == ["ok"] else {
-        throw StoreError.corrupt("shard \(shard) of the backup is damaged: \(lines.first ?? "")")
-      }
       try connection.transaction { try run(in: .sqlite(connection)) }
     } catch let error as SQLiteError {
       throw StoreError(error, shard: shard)
@@ -43,6 +39,10 @@ struct ShardRenewal {
 
   /// Renews a shard within a transaction that the caller has begun.
   func run(in connection: StoreConnection) throws {
+    if case .sqlite(let file) = connection {
+      let lines = try file.statement(SQL("integrity_check", "PRAGMA integrity_check(1)")).all { $0.text(0) }
+      guard lines == ["ok"] else { throw StoreError.corrupt("shard \(shard) is damaged: \(lines.first ?? "")") }
+    }
     let rows = try RenewedRows(connection)
     for table in ["database", "zone", "mirror"] { try renew(table, rows) }
     try advance(rows)

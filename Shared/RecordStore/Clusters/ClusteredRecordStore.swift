@@ -87,10 +87,10 @@ public final class ClusteredRecordStore: RecordStore {
 
   // MARK: Opening
 
-  public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
+  public func open(shard: Int, knownEpoch epoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
     let told = shards.withLock { $0[shard]?.told }
     let first = told?.cluster ?? (clusters.count == 1 ? clusters.keys.first : nil) ?? ClusterAddress.main
-    let (cluster, opened) = try await openWhereItIs(shard, epoch, first, told?.target)
+    let (cluster, opened) = try await openWhereItIs(shard, epoch, bound, first, told?.target)
     guard let store = opened as? SQLiteShardStore else { return opened }
     shards.withLock { $0[shard, default: Shard()].note(store, in: cluster) }
     moves.add { await self.endLog(store, cluster) }
@@ -102,14 +102,14 @@ public final class ClusteredRecordStore: RecordStore {
     return store
   }
 
-  private func openWhereItIs(_ shard: Int, _ epoch: Int64, _ first: String, _ target: String?) async throws -> (
-    String, any ShardStore
-  ) {
+  private func openWhereItIs(
+    _ shard: Int, _ epoch: Int64, _ bound: Int64, _ first: String, _ target: String?
+  ) async throws -> (String, any ShardStore) {
     func open(_ cluster: String, _ epoch: Int64) async throws -> (String, any ShardStore) {
       guard let store = stores[cluster] else {
         throw StoreError.foreign("shard \(shard) is in the cluster \(cluster), which --records does not name")
       }
-      let opened = try await store.open(shard: shard, knownEpoch: epoch)
+      let opened = try await store.open(shard: shard, knownEpoch: epoch, renewingBelow: bound)
       return (cluster, opened)
     }
     if epoch == 0 {

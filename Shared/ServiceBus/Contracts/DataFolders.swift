@@ -47,8 +47,14 @@ public struct FetchShardEpochs: Message {
   public struct Reply: Codable, Sendable {
     /// The epoch of each shard, or of the requested one; 0 if it was never opened.
     public let epochs: [Int64]
+    /// The epoch that each of them had before an operator accepted the shard as it is found; 0 for a shard that was
+    /// opened since. nil from earlier releases.
+    public let accepted: [Int64]?
 
-    public init(epochs: [Int64]) { self.epochs = epochs }
+    public init(epochs: [Int64], accepted: [Int64]? = nil) {
+      self.epochs = epochs
+      self.accepted = accepted
+    }
   }
 
   /// nil for all shards.
