@@ -36,4 +36,43 @@ struct RenewalTests {
     #expect(try await again.read { try $0.database(key: place.database)?.incarnation } == renewed.incarnation)
     await again.close()
   }
+
+  @Test(arguments: StoreKind.queued)
+  func `conflicts of every zone stay whole in a renewed shard, and damaged ones stay damaged`(_ kind: StoreKind)
+    async throws
+  {
+    let world = try World(kind)
+    var shard = try await world.store.open(shard: 0)
+    let place = try await Place(in: shard, zone: "a")
+    let database = place.database
+    let zones = try await shard.write { transaction in
+      try ["a", "b", "c"].map { try transaction.makeZone(named: $0, in: database) }
+    }
+    // More than a page, of zones in turns, and of one that is gone.
+    let (live, gone) = (zones.map { ($0.zoneName, $0.incarnation) }, ("gone", UInt64(4711)))
+    try await shard.write { transaction in
+      for index in 0..<450 {
+        let (name, incarnation) = index % 4 == 3 ? gone : live[index % 4]
+        _ = try transaction.appendConflict(
+          StoredConflict(
+            databaseKey: database, zoneName: name, zoneIncarnation: incarnation, recordName: Sample.uuid(index),
+            entity: "Note", kind: 2, state: 1, userRecordName: "ada", deviceID: "phone", at: 10),
+          content: [UInt8(index % 256)], assets: [])
+      }
+    }
+    await shard.close()
+    shard = try await world.store.open(shard: 0, knownEpoch: 0, renewingBelow: 5000)
+    try await shard.read { snapshot in
+      let found = try snapshot.conflicts(in: database, afterNumber: 0, ConflictFilter(), limit: 999)
+      #expect(found.count == 450)
+      for (index, conflict) in found.enumerated() {
+        let zone = zones.first { $0.zoneName == conflict.zoneName }
+        let present = try zone.flatMap { try snapshot.zone(key: $0.key)?.incarnation } ?? gone.1
+        #expect(conflict.zoneIncarnation == present && zone?.incarnation != present)
+        #expect(try snapshot.conflictContent(conflict.number, in: database) == [UInt8(index % 256)])
+      }
+    }
+    #expect(try await shard.verify(readsAssets: false).problems == [])
+    await shard.close()
+  }
 }
