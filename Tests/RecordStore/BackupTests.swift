@@ -292,6 +292,11 @@ struct BackupTests {
       }
       #expect(names.sorted() == ["shard-0.sqlite", "shard-1.sqlite"])
     }
+    let emptied = try await SQLiteRecordStore(
+      SQLiteConfiguration(directory: folder.path + "/emptied/shards"), shardCount: 2
+    ).open(shard: 1)
+    for number in try await RenewalTests.firstNumbers(in: emptied, "ada") { #expect(number > 1_000_000) }
+    await emptied.close()
     // This backup lacks the shard, too.
     #expect(throws: StoreError.self) { try restore(to: folder.path + "/again", gaps: .filled(from: backup.path)) }
   }

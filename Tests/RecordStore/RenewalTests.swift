@@ -6,6 +6,23 @@ import Testing
 
 /// Shards that have lost what clients have seen: nothing that they give out afterwards is taken for something lost.
 struct RenewalTests {
+  /// The first sequence, and the first numbers of an event and a conflict, in a database that a shard makes.
+  static func firstNumbers(in shard: any ShardStore, _ owner: String) async throws -> [Int64] {
+    let place = try await Place(in: shard, owner: owner)
+    let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database)
+    let numbers = try await shard.write { transaction in
+      [
+        try transaction.put(StoredEvent(identifier: "e", kind: .setup, startedAt: 1), of: mirror.key),
+        try transaction.appendConflict(
+          JournalConformanceTests.conflict(place.database, "b"), content: [1], assets: []),
+      ]
+    }
+    let database = try #require(try await shard.read { try $0.database(key: place.database) })
+    // Clients see the progress of an import in these steps.
+    #expect(database.stepCount(through: database.sequence) == 1)
+    return [database.sequence] + numbers
+  }
+
   @Test(arguments: StoreKind.queued)
   func `an accepted copy from before the known epoch is renewed, and a shard of that epoch stays as it is`(
     _ kind: StoreKind
@@ -35,6 +52,35 @@ struct RenewalTests {
     let again = try await world.store.open(shard: 0, knownEpoch: 0, renewingBelow: lost)
     #expect(try await again.read { try $0.database(key: place.database)?.incarnation } == renewed.incarnation)
     await again.close()
+  }
+
+  @Test(arguments: StoreKind.queued)
+  func `a shard that is made in place of a lost one gives out no number again`(_ kind: StoreKind) async throws {
+    let world = try World(kind)
+    let shard = try await world.store.open(shard: 0, knownEpoch: 0, renewingBelow: 7)
+    #expect(shard.epoch > 7)
+    for number in try await Self.firstNumbers(in: shard, "ada") { #expect(number > 1_000_000) }
+    #expect(try await shard.verify(readsAssets: false).problems == [])
+    await shard.close()
+    // A shard that is only new begins at 1.
+    let new = try await world.store.open(shard: 1)
+    #expect(try await Self.firstNumbers(in: new, "ada") == [1, 1, 1])
+    await new.close()
+  }
+
+  @Test func `a database that a renewed shard makes gives out no number again, wherever the shard moves`() async throws
+  {
+    let places = try Places()
+    await (try await places.store(isInDatabase: true).open(shard: 0)).close()
+    #expect(try places.database.renewRestored(now: 1_900_000_000_000) == 1)
+    for isInDatabase in [true, false, true] {
+      let shard = try await places.store(isInDatabase: isInDatabase).open(shard: 0)
+      for number in try await Self.firstNumbers(in: shard, "ada \(shard.epoch)") {
+        #expect(number > 1_900_000_000_000 << 10)
+      }
+      await shard.close()
+      _ = try await places.migration(toDatabase: !isInDatabase).run()
+    }
   }
 
   @Test(arguments: StoreKind.queued)

@@ -12,7 +12,7 @@ import SQLite
 ///   changes.
 /// - Sequences continue beyond all that were ever used. A change tag from the lost time belongs to no other record, so
 ///   a save with it gets a conflict and does not overwrite unseen changes. The same holds for the numbers of events and
-///   conflicts.
+///   conflicts, and for databases that the shard has lost and makes again.
 /// - The epoch exceeds every one that a directory may know, so the restored shard is the current one.
 /// - Stores of the shared database forward their transactions since a day before the backup again, because owners'
 ///   shards may have been copied before those arrived. Shards that have them recognize the repetition.

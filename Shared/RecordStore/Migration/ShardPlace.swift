@@ -49,7 +49,7 @@ struct MovingShard: Sendable {
 }
 
 extension MovingShard {
-  private static let counterKeys: [MetaKey] = [.lastKey, .lastEvent, .bindsReferences]
+  private static let counterKeys: [MetaKey] = [.lastKey, .lastEvent, .bindsReferences, .firstNumber]
 
   /// Reads what comes besides the rows, and lets the source's transaction idle while the target is written and read.
   /// - Parameter idle: how long. Nobody takes the shard over from a process that hangs meanwhile.
