@@ -120,6 +120,8 @@ struct ShardRenewal {
       try rows.run(
         "advanceDatabase", "UPDATE database SET seq = ?2\(gap) WHERE id = ?1", key, number(beyond: sequence))
     }
+    if rows.connection.dialect == .postgreSQL { try rows.setMeta(.arrival, 0) }
+    try rows.setMeta(.firstNumber, number(beyond: try rows.meta(.firstNumber)))
     try rows.raiseEpoch(to: now)
     try rows.setMeta(.lastEvent, number(beyond: try rows.meta(.lastEvent)))
     try advanceNumbers(rows)
