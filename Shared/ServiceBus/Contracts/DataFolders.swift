@@ -83,6 +83,10 @@ public struct NoteShardEpochs: Message {
       self.epoch = epoch
       self.cluster = cluster
     }
+
+    /// True when the shard was renewed after it had the known epoch: it may have come from a backup. A renewal raises
+    /// the epoch to the time in milliseconds since 1970 (`ShardRenewal`), an opening or a move by a few.
+    public func isRenewed(since known: Int64) -> Bool { epoch - known > 60_000 }
   }
 
   public init(epochs: [Opened]) { self.epochs = epochs }
