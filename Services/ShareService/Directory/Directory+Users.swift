@@ -65,9 +65,16 @@ extension Directory {
     return RecordError(.exists, "Another user has this \(isPhoneNumber ? "telephone number" : "e-mail address")")
   }
 
+  private static let recordNameByteCount = 16
+
+  /// True for a name that `insertUser` could have drawn.
+  static func isUserRecordName(_ name: String) -> Bool {
+    name.wholeMatch(of: /_[0-9a-f]+/) != nil && name.utf8.count == 1 + 2 * recordNameByteCount
+  }
+
   /// Within a change.
   func insertUser(_ user: NewUser) throws -> (key: Int64, recordName: String) {
-    let recordName = "_" + random.hex(byteCount: 16)
+    let recordName = "_" + random.hex(byteCount: Self.recordNameByteCount)
     try connection.statement(
       SQL(
         "user.insert",

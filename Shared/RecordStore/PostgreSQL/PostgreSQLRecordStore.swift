@@ -26,9 +26,10 @@ public final class PostgreSQLRecordStore: RecordStore {
     pool = try ReaderPool(configuration.options, idleLimit: Self.idleSessionLimit)
   }
 
-  public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
+  public func open(shard: Int, knownEpoch epoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
     guard (0..<shardCount).contains(shard) else { throw StoreError.io("there is no shard \(shard) of \(shardCount)") }
     let (configuration, surroundings, shardCount) = (configuration, surroundings, shardCount)
+    let loss = LostEpochs(below: bound, now: surroundings.now)
     let readers = try ShardReaders(
       shard: shard, pool: pool, deferredLimit: configuration.options.readLimit
     ) {
@@ -40,7 +41,7 @@ public final class PostgreSQLRecordStore: RecordStore {
       try await withCheckedThrowingContinuation { continuation in
         do throws(StoreError) {
           try WorkerThread.start("shard \(shard)") {
-            Self.own(configuration, shard, of: shardCount, epoch, readers, surroundings, cancellation) {
+            Self.own(configuration, shard, of: shardCount, epoch, loss, readers, surroundings, cancellation) {
               continuation.resume(with: $0)
             }
           }
@@ -57,12 +58,12 @@ public final class PostgreSQLRecordStore: RecordStore {
   /// The body of a writer's thread, from taking the shard over to closing its session.
   private static func own(
     _ configuration: PostgreSQLConfiguration, _ shard: Int, of shardCount: Int, _ knownEpoch: Int64,
-    _ readers: ShardReaders, _ surroundings: StoreSurroundings, _ cancellation: ReadCancellation,
+    _ loss: LostEpochs, _ readers: ShardReaders, _ surroundings: StoreSurroundings, _ cancellation: ReadCancellation,
     opened: (Result<ShardCore, any Error>) -> Void
   ) {
     do {
       let tenure = try PostgreSQLTenure.takeOver(
-        configuration, shard: shard, shardCount: shardCount, knownEpoch: knownEpoch,
+        configuration, shard: shard, shardCount: shardCount, knownEpoch: knownEpoch, loss: loss,
         isCancelled: { cancellation.isCancelled })
       let core = try ShardCore(
         shard: shard, epoch: tenure.epoch, options: configuration.options, readers: readers,

@@ -42,9 +42,11 @@ public final class SQLiteRecordStore: RecordStore {
     writeback = try WritebackThread(shardCount: shardCount, isStuck: configuration.options.isWritebackStuck)
   }
 
-  public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
+  public func open(shard: Int, knownEpoch epoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
     guard (0..<shardCount).contains(shard) else { throw StoreError.io("there is no shard \(shard) of \(shardCount)") }
-    return try await open(ShardFile(configuration, shard: shard, shardCount: shardCount, knownEpoch: epoch))
+    var file = ShardFile(configuration, shard: shard, shardCount: shardCount, knownEpoch: epoch)
+    file.loss = LostEpochs(below: bound, now: surroundings.now)
+    return try await open(file)
   }
 
   public func holder(ofShard shard: Int) -> String? {

@@ -11,6 +11,7 @@ struct ShardFile: Sendable {
   let shardCount: Int
   /// The last known epoch of the shard; 0 when it may never have been opened.
   let knownEpoch: Int64
+  var loss = LostEpochs()
   /// Tests of upgrades replace it.
   var changes: [FormatChangeStep] = FormatChangeStep.all
 
@@ -48,6 +49,7 @@ struct ShardFile: Sendable {
           if let installation = configuration.installation {
             try Self.setMeta(.installation, installation.text, connection)
           }
+          try loss.renew(shard, epoch: Self.meta(.epoch, connection) ?? 0, in: .sqlite(connection))
           return try raiseEpoch(connection)
         }
         // Syncs the file's own entry in its folder.
@@ -55,9 +57,9 @@ struct ShardFile: Sendable {
         return Taken(connection: connection, epoch: epoch)
       } catch let error as SQLiteError where error.isFull && !isNew {
         // On a full disk, a file of an older format cannot be read, because it cannot be upgraded.
-        guard Int(try Self.meta(.format, connection) ?? 0) == last, let epoch = try Self.meta(.epoch, connection) else {
-          throw error
-        }
+        guard Int(try Self.meta(.format, connection) ?? 0) == last, let epoch = try Self.meta(.epoch, connection),
+          epoch >= loss.bound
+        else { throw error }
         try checkKeys(connection)
         return Taken(connection: connection, epoch: epoch + 1, isRaised: false)
       }
