@@ -148,9 +148,12 @@ class Client:
     @staticmethod
     def _json(content):
         try:
-            return json.loads(content) if content else {}
+            answer = json.loads(content)
         except ValueError as error:
             raise AquiferError(0, {"reason": f"the answer is not the server's: {error}"}) from error
+        if not isinstance(answer, dict):
+            raise AquiferError(0, {"reason": "the answer is not the server's: it is no object"})
+        return answer
 
     def _pause(self, attempt, error=None):
         """Seconds: those that the server names, or doubling ones with jitter, so that clients come back one by one."""

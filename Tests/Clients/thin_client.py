@@ -84,9 +84,10 @@ with STEPS.step("an answer that the server did not write is an outage, whatever 
     broken = [(200, zipped, b"no gzip"), (200, zipped, gzip.compress(b"{}")[:-9] + b"\x00" * 9)]
     broken += [(200, zipped, gzip.compress(b"{}")[:10] + b"\xff" * 9), (200, {}, b'{"transac')]
     broken += [(200, {}, b"\xff"), (403, {}, b'{"message":"Forbidden"}'), (403, {}, b"[]")]
+    broken += [(200, {}, content) for content in (b"", b"[]", b"null", b'"ok"')] + [(204, {}, b"")]
     play(*pages, *broken, done)
     equal(scripted.store("S").save([], transaction_id="once")["transactions"][0]["transactionNumber"], 1)
-    equal((len(Script.requests), len(pages + broken)), (16, 15))
+    equal((len(Script.requests), len(pages + broken)), (21, 20))
     play((401, {}, page))
     with raises(AquiferError, "NO_ANSWER (401)"):
         Client(address, "c", "t", patience=0).store("S").status()
