@@ -126,9 +126,18 @@ class Client:
         query = urlencode([("device", store.identifier) for store in stores])
         url = f"{self.notifier}/mirror/1/{self.container}/{self.environment}/pings?{query}"
         for _, data in self._listen(url, None):
-            met = data["ck"]["met"] if data else None
-            scope = met and ("public", "private", "shared")[met["dbs"]]
-            yield met and {"zoneName": met["zid"], "ownerRecordName": met["zoid"], "scope": scope}
+            yield self._ping(data)
+
+    @staticmethod
+    def _ping(data):
+        """None for a form that is not known: import then."""
+        try:
+            # Subscriptions of a database, a zone and a query name the zone alike.
+            told = data["ck"].get("met") or data["ck"].get("fet") or data["ck"].get("qry")
+            scope = {0: "public", 1: "private", 2: "shared"}[told["dbs"]]
+            return {"zoneName": told["zid"], "ownerRecordName": told["zoid"], "scope": scope}
+        except (AttributeError, KeyError, TypeError):
+            return None
 
     # Tries
 
@@ -235,7 +244,7 @@ class Client:
             problem = None
             try:
                 for identifier, data in self._stream(url, last):
-                    attempt, last = (attempt if data is None else 0), identifier or last
+                    attempt, last = 0, identifier or last
                     yield identifier, data
             except AquiferError as error:
                 if not error.is_temporary:
@@ -256,9 +265,12 @@ class Client:
             response = connection.getresponse()
             if response.status != 200 or "event-stream" not in response.getheader("Content-Type", ""):
                 raise self._refusal(response, response.read())
-            yield None, None
-            identifier, data = None, []
+            self._renew(token, response.getheader(self.NEXT_TOKEN))
+            identifier, data, is_connected = None, [], False
             for line in response:
+                if not is_connected:
+                    is_connected = True  # The server greets at once; a proxy without it may not.
+                    yield None, None
                 name, _, value = line.decode().rstrip("\r\n").partition(":")
                 if name == "id":
                     identifier = value.lstrip(" ")

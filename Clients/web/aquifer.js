@@ -116,8 +116,10 @@ export class Client {
     const devices = stores.map((store) => `&device=${encodeURIComponent(store.identifier)}`).join("");
     const address = () => this.address(`${this.notifier}/mirror/1/${this.place}/pings`, {}) + devices;
     return this.listen(address, (data) => {
-      const { zid, zoid, dbs } = data?.ck.met ?? {};
-      onPing(data && { zoneName: zid, ownerRecordName: zoid, scope: ["public", "private", "shared"][dbs] });
+      // Subscriptions of a database, a zone and a query name the zone alike. Another form says to import.
+      const { zid, zoid, dbs } = data?.ck?.met ?? data?.ck?.fet ?? data?.ck?.qry ?? {};
+      const scope = ["public", "private", "shared"][dbs];
+      onPing(zid && zoid && scope ? { zoneName: zid, ownerRecordName: zoid, scope } : null);
     });
   }
 
@@ -194,8 +196,8 @@ export class Client {
     /** @type {ReturnType<typeof setTimeout>} */ let timer;
     const connect = () => {
       source = new EventSource(address());
-      source.onopen = () => receive(null);
-      source.onmessage = (event) => ((attempt = 0), receive(JSON.parse(event.data)));
+      source.onopen = () => ((attempt = 0), receive(null));
+      source.onmessage = (event) => receive(JSON.parse(event.data));
       source.onerror = () => {
         // Not left to the browser, which would come with the same token again, and after some refusals not at all.
         source.close();
