@@ -97,6 +97,25 @@ with browser() as page:
         until(lambda: page.run("return told.includes('signed in')"), "the page has its token")
         equal(page.run("return window.kept === app.webAuthToken && kept.startsWith('ses_')"), True)
 
+    with STEPS.step("a sign-in ends with an error when its window is kept shut or closed, and with a token that it sent"):
+        ended = page.run("""
+            const [open, {origin}] = [window.open, new URL(redirectURL)];
+            const other = new aquifer.Client(given[0]);
+            const signIn = (sheet) => {
+                window.open = () => sheet;
+                return other.signIn(redirectURL).then(() => other.webAuthToken, (error) => error.message);
+            };
+            const shut = await signIn(null);
+            const closed = await signIn({closed: true});
+            const sheet = Object.assign(new MessageChannel().port1, {closed: true});
+            const sent = signIn(sheet);
+            const data = {ckWebAuthToken: "token"};
+            window.dispatchEvent(new MessageEvent("message", {source: sheet, origin, data}));
+            window.open = open;
+            return [shut, closed, await sent];""", settings)  # fmt: skip
+        kept = [f"AUTHENTICATION_FAILED (421): The sign-in window was {what}" for what in ("kept shut", "closed")]
+        equal(ended, [*kept, "token"])
+
     with STEPS.step("a save whose answers are lost is sent again, and stored once"):
         saved = page.run("""
             await phone.setUp(model, {device: {name: "Phone"}}); await laptop.setUp(model);
