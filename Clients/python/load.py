@@ -5,9 +5,9 @@ It makes a container of its own with the sample model and so many users, each wi
 times, whether or not the server keeps up (an open loop), and a latency counts from the time at which its save was to
 begin. So a stall of a second is seen by every save of that second. Each save is one durable transaction.
 
-A ledger remembers what the server acknowledged. At the end, when the saves have become records, a fresh device of each
-user imports everything, and every acknowledged object must be there with an acknowledged value. Users who lost an object
-stay for a look at them; the others are deleted.
+A ledger remembers what the server acknowledged. At the end, when the saves have become records, a fresh device of
+each user imports everything, and every acknowledged object must be there with an acknowledged value. Users who lost an
+object stay for a look at them; the others are deleted.
 """
 
 import argparse

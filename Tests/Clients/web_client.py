@@ -97,7 +97,7 @@ with browser() as page:
         until(lambda: page.run("return told.includes('signed in')"), "the page has its token")
         equal(page.run("return window.kept === app.webAuthToken && kept.startsWith('ses_')"), True)
 
-    with STEPS.step("a sign-in ends with an error when its window is kept shut or closed, and with a token that it sent"):
+    with STEPS.step("a sign-in ends with an error when its window is kept shut or closed, and with a token that came"):
         ended = page.run("""
             const [open, {origin}] = [window.open, new URL(redirectURL)];
             const other = new aquifer.Client(given[0]);
