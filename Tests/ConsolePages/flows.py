@@ -15,6 +15,7 @@ import flows_people
 import flows_schema
 import flows_sync
 import flows_untouched
+import flows_zone_files
 from accessibility import problems
 from population import OTHER_CONTAINER, PASSWORD, Installation, populate
 from visitor import Steps, equal, expect, visitor
@@ -80,6 +81,7 @@ def main():
         sign_in(flows)
         flows_data.play(flows)
         flows_untouched.play(flows)
+        flows_zone_files.play(flows)
         flows_sync.play(flows)
         flows_schema.play(flows)
         flows_people.play(flows)
