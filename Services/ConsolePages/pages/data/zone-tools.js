@@ -103,14 +103,24 @@ async function importZone(at) {
 }
 
 async function restoreZone(at) {
-  const date = input({ type: "datetime-local", step: "0.001", required: true });
+  // What was looked at is what is restored: the state of the zone that the comparison was made with.
+  let looked;
   const preview = h("div", { "aria-live": "polite" });
-  const moment = () => new Date(`${date.value}Z`).toISOString();
+  const forget = () => {
+    looked = undefined;
+    replace(preview);
+  };
+  const date = input({ type: "datetime-local", step: "0.001", required: true, on: { input: forget } });
   const look = button("See what will change", async () => {
     if (!date.reportValidity()) return;
+    const chosen = date.value;
+    forget();
     replace(preview, h("p", { class: "soft" }, "Comparing…"));
     try {
-      replace(preview, previewView(await difference(at, moment())));
+      const found = await difference(at, new Date(`${chosen}Z`).toISOString());
+      if (date.value !== chosen) return;
+      looked = found.sequence;
+      replace(preview, previewView(found.rows));
     } catch (error) {
       replace(preview, h("p", { class: "trouble", role: "alert" }, error.message));
     }
@@ -120,7 +130,8 @@ async function restoreZone(at) {
     [field("Date", date, "UTC"), h("div", null, look), preview],
     "Restore",
     async () => {
-      let body = { date: moment() };
+      if (looked === undefined) throw new CallError(400, "BAD_REQUEST", "Look first at what will change");
+      let body = { sequence: looked };
       let changed = 0;
       for (;;) {
         const answer = await zoneCall("POST", at, at.zone, "restore", { json: body });
@@ -136,7 +147,7 @@ async function restoreZone(at) {
   show();
 }
 
-/** Compares the zone with what it was, record by record. */
+/** Compares the zone with what it was, record by record: `{sequence, rows}`, of the past and of what differs. */
 async function difference(at, date) {
   const [now, then] = await Promise.all([exportLines(at), exportLines(at, { date })]);
   const read = (lines) =>
@@ -159,7 +170,7 @@ async function difference(at, date) {
       kind: !past.has(name) ? "will be deleted" : current.has(name) ? "will change" : "comes back",
     });
   }
-  return rows;
+  return { sequence: JSON.parse(then[0]).sequence, rows };
 }
 
 function previewView(rows) {
