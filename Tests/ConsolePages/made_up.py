@@ -10,6 +10,7 @@ import sys
 import urllib.parse
 
 import large_installation
+import large_rows
 from accessibility import focus_order, problems
 from routes import routes
 from stand_in import FOLDER, StandIn
@@ -110,6 +111,13 @@ def check_lost_connection(page, stand_in):
         page.sees("live")
 
 
+def check_conflicts(page):
+    with STEPS.step("all conflicts of a zone are found, also those beyond a page of its journal"):
+        page.open(f"#/sync/conflicts?state=lost&zone={urllib.parse.quote(large_rows.DISPUTED)}")
+        page.sees(f"{large_rows.CONFLICTS} conflicts in ")
+        page.has("li", f"lost-{large_rows.CONFLICTS}")
+
+
 def check_keyboard(page):
     with STEPS.step("the keyboard reaches everything, and what has the focus shows it"):
         page.open("#/data")
@@ -164,6 +172,7 @@ def main():
         check_pages(page)
         take_picture(page)
         check_keyboard(page)
+        check_conflicts(page)
         check_lost_connection(page, stand_in)
         for size, scheme in (
             (390, "dark"),
