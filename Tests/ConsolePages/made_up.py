@@ -111,6 +111,22 @@ def check_lost_connection(page, stand_in):
         page.sees("live")
 
 
+def check_bucket(page):
+    with STEPS.step("a content to which the server only leads is not called expired"):
+        told = page.run("""
+            const [real, asked] = [window.fetch, []];
+            const { valueView } = await import(new URL("pages/data/values.js", window.location.href.split("#")[0]));
+            window.fetch = async (url, init) => {
+                asked.push([url, init?.redirect]);
+                return { ok: false, type: init?.redirect === "manual" ? "opaqueredirect" : "error" };
+            };
+            const view = valueView({ type: "ASSETID", value: { size: 5, downloadURL: "/assets/1/x?y" } });
+            while (!view.innerText.includes("content")) await new Promise(requestAnimationFrame);
+            window.fetch = real;
+            return [asked, view.innerText.includes("The content is in a bucket")]""")
+        equal(told, [[["/assets/1/x?y", "manual"]], True])
+
+
 def check_conflicts(page):
     with STEPS.step("all conflicts of a zone are found, also those beyond a page of its journal"):
         page.open(f"#/sync/conflicts?state=lost&zone={urllib.parse.quote(large_rows.DISPUTED)}")
@@ -173,6 +189,7 @@ def main():
         take_picture(page)
         check_keyboard(page)
         check_conflicts(page)
+        check_bucket(page)
         check_lost_connection(page, stand_in)
         for size, scheme in (
             (390, "dark"),

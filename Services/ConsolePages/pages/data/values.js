@@ -67,16 +67,13 @@ function asset(value) {
 async function preview(shown, value) {
   // The address may name the server otherwise than this page does: its path is the same.
   const address = new URL(value.downloadURL, window.location.href);
-  const answer = await fetch(address.pathname + address.search).catch(() => null);
+  const answer = await fetch(address.pathname + address.search, { redirect: "manual" }).catch(() => null);
   if (!answer?.ok) {
-    replace(
-      shown,
-      h(
-        "span",
-        { class: "small soft" },
-        "The content can't be loaded. Its address is good for 15 minutes: reload the page.",
-      ),
-    );
+    const words =
+      answer?.type === "opaqueredirect"
+        ? "The content is in a bucket, from which this page loads nothing. `aquifer zone export` fetches it."
+        : "The content can't be loaded. Its address is good for 15 minutes: reload the page.";
+    replace(shown, h("span", { class: "small soft" }, words));
     return;
   }
   showPicture(shown, new Uint8Array(await answer.arrayBuffer()));
