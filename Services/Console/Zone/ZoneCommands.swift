@@ -49,6 +49,8 @@ extension Console {
       return refused.code
     } catch let problem as ZoneFolderProblem {
       terminal.problem("aquifer: \(problem.reason)")
+    } catch let problem as SystemProblem {
+      terminal.problem("aquifer: \(problem.reason)")
     } catch {
       terminal.problem("aquifer: \(error)")
     }
@@ -104,9 +106,9 @@ extension Console {
       end.member("sha256", Hex.encode(sum.finish()))
       end.endObject()
       try file.append(end.bytes + [UInt8(ascii: "\n")])
-      try ZoneFolder.sync(ZoneFolder.assetsPath(folder))
+      try DurableFile.sync(folder: ZoneFolder.assetsPath(folder))
       try file.finish()
-      try ZoneFolder.sync(folder)
+      try DurableFile.sync(folder: folder)
       tell(
         invocation,
         [("records", records), ("assets", Int64(assets.count)), ("bytes", byteCount), ("sequence", sequence)])
