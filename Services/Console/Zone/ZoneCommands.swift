@@ -120,7 +120,11 @@ extension Console {
     guard let url = asset["downloadURL"]?.string else {
       throw ZoneFolderProblem("The server's answer is not an export")
     }
-    let answer = try await http.exchange("GET", url, [], [], Self.transferLimit).get()
+    var answer = try await http.exchange("GET", url, [], [], Self.transferLimit).get()
+    if answer.status == 302, let bucket = answer.location {
+      // The gateway leads to the bucket that has the content.
+      answer = try await http.exchange("GET", bucket, [], [], Self.transferLimit).get()
+    }
     guard answer.status == 200, Hex.encode(SHA256.hash(answer.body)) == hash else {
       throw ZoneFolderProblem("Content \(hash) can't be fetched: the server answered \(answer.status)")
     }
