@@ -170,7 +170,7 @@ import WebServices
   }
 
   @Test(arguments: ["zones/lookup", "changes/zone"])
-  func `T-P10 zones of several owners come back in the request's order`(call: String) async throws {
+  func `zones of several owners come back in the request's order`(call: String) async throws {
     let world = try await world()
     func zone(_ name: String, _ owner: String?) -> String {
       #"{"zoneID":{"zoneName":"\#(name)"\#(owner.map { #","ownerRecordName":"\#($0)""# } ?? "")}}"#
@@ -347,7 +347,7 @@ import WebServices
     json["zones"]?.elements.map { $0["zone"]?.string ?? $0["serverErrorCode"]?.string ?? "" } ?? []
   }
 
-  @Test func `T-P10 the feed tells each owner's zones once, and its token where each stands`() async throws {
+  @Test func `the feed tells each owner's zones once, and its token where each stands`() async throws {
     let world = try await world(["_ann", "_bea"], ended: ["_cem"])
     let first = try await feed(world)
     #expect(names(first) == ["_ann 0", "_bea 0", "_cem 0"])

@@ -346,4 +346,11 @@ struct BackupTests {
     #expect(throws: StoreError.self) { try backup.begin(mark: "three") }
     #expect(throws: StoreError.self) { try BackupFolder("relative") }
   }
+
+  @Test func `a backup whose process ended before its folder had its name makes room for the next`() async throws {
+    _ = try await back(up: 1, then: 0)
+    try FileManager.default.moveItem(atPath: backup.path, toPath: backup.draft)
+    try backup.begin(mark: "next")
+    try backup.check(mark: "next")
+  }
 }
