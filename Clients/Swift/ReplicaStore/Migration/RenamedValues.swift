@@ -3,9 +3,9 @@
 import FoundationEssentials
 import SQLite
 
-/// The values go as inserts by the author `reupload`, which give the server only what it lacks: several devices migrate,
-/// and somebody may have edited the new field before. Until they are sent they are the user's, since pages tell that
-/// the field is empty.
+/// The values go as inserts by the author `reupload`, which give the server only what it lacks: several devices
+/// migrate, and somebody may have edited the new field before. Until they are sent they are the user's, since pages
+/// tell that the field is empty.
 struct RenamedValues {
   private let connection: Connection
   private let mapping: ModelMapping

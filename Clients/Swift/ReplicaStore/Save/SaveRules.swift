@@ -103,9 +103,8 @@ struct SaveRules {
     }
     try settle(&zones, edges)
     // What is made again returns to its zone if nothing leads it elsewhere.
-    for edit in inserted where zones[edit.key] == nil {
-      guard let zone = edit.formerZone else { continue }
-      zones[edit.key] = zone
+    while let zone = inserted.first(where: { zones[$0.key] == nil && $0.formerZone != nil })?.formerZone {
+      for edit in inserted where zones[edit.key] == nil && edit.formerZone == zone { zones[edit.key] = zone }
       try settle(&zones, edges)
     }
     for edit in inserted {
