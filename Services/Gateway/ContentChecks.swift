@@ -48,7 +48,8 @@ final class ContentChecks: Sendable {
 
   /// Returns once the content is known to be the one that its name says.
   /// - Parameter party: whose turn a comparison takes.
-  /// - Throws: `internalError` when it is another one or can't be read; `throttled`, `tryAgainLater` when too many wait.
+  /// - Throws: `internalError` when it is another one or can't be read; `throttled` or `tryAgainLater` when too many
+  ///   wait.
   func check(_ content: AssetContent, in store: any AssetStore, for party: String) async throws(RecordError) {
     // Each chunk of a sealed content proves itself. A store elsewhere compares what it sends with its own checksums.
     guard !content.isSealed, let file = content.identity else { return }

@@ -7,10 +7,10 @@ public import Synchronization
 /// Pushes values to subscribers and keeps at most one waiting value per key for each of them.
 ///
 /// One batch per subscriber is under way at a time, and values that arrive meanwhile merge. A failed batch is put back
-/// beneath later values and sent again while the subscriber is connected; one that is too large goes in halves. A lost subscriber's values wait for
-/// `absence`, because a process that stood still for a moment still has its own listeners; they are dropped then, or
-/// when a process of that name starts anew. The number of keys bounds the memory, or else `limit`: where every value
-/// has a key of its own nothing merges, and the oldest values are dropped and counted.
+/// beneath later values and sent again while the subscriber is connected; one that is too large goes in halves. A lost
+/// subscriber's values wait for `absence`, because a process that stood still for a moment still has its own listeners;
+/// they are dropped then, or when a process of that name starts anew. The number of keys bounds the memory, or else
+/// `limit`: where every value has a key of its own nothing merges, and the oldest values are dropped and counted.
 public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   /// Sends one batch; it returns when the subscriber has acknowledged it.
   public typealias Send = @Sendable (_ peer: Peer, _ values: [Value]) async throws -> Void

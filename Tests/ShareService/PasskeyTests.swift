@@ -35,7 +35,9 @@ private final class Authenticator {
       "origin": "\"\(party.origin)\"", "crossOrigin": "false",
     ]
     all.merge(members) { $1 }
-    return Array("{\(all.map { "\"\($0.key)\":\($0.value)" }.joined(separator: ","))}".utf8)
+    // In an order, so that a repetition has the same bytes.
+    let ordered = all.sorted { $0.key < $1.key }
+    return Array("{\(ordered.map { "\"\($0.key)\":\($0.value)" }.joined(separator: ","))}".utf8)
   }
 
   /// A cheat, or a mistake of the browser.

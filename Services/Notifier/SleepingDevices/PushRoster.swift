@@ -88,8 +88,8 @@ struct PushRoster: Sendable {
 }
 
 extension PushRoster {
-  /// The registrations that one of several notifiers wakes: each notifier ranks all of them for an identifier, and finds
-  /// the same one first.
+  /// The registrations that one of several notifiers wakes: each notifier ranks all of them for an identifier, and
+  /// finds the same one first.
   struct Share: Sendable {
     /// Ascending, this one's among them.
     fileprivate let notifiers: [String]
