@@ -76,10 +76,10 @@ private struct ScannedHistory {
     #expect(history.rounds.map { $0.batches[0].map { $0.changes[0].objectID } } == [["A", "A"], ["B"]])
   }
 
-  @Test func `a store's notes of its imports are no changes of its own`() {
-    var imported = transaction([insert("A")])
-    imported.author = "NSCloudKitMirroringDelegate.import"
-    var history = ScannedHistory([imported, transaction([update("B")])])
+  @Test func `the mirroring's own transactions are no changes of a store`() {
+    var own = transaction([insert("A")])
+    own.author = "NSCloudKitMirroringDelegate.setup"
+    var history = ScannedHistory([own, transaction([update("B")])])
     history.scan(objectLimit: 400, byteLimit: 1000)
     #expect(history.rounds.map(\.batches.count) == [1] && history.rounds[0].batches[0].count == 1)
   }
