@@ -244,6 +244,19 @@ private struct OneLine {
     #expect(lines.takeDue(at: at(11)).map(\.line) == [two])
   }
 
+  @Test func `what rests after a push makes room, and no push is lost for it`() throws {
+    var limits = PushLimits()
+    limits.count = 3
+    var lines = PushLines(limits)
+    let (one, two) = (PushLines.Name(service: "s", place: "one"), PushLines.Name(service: "s", place: "two"))
+    for number in 1...3 { _ = lines.put(try ping(), for: device(Int64(number)), in: one, at: start) }
+    for (line, push) in lines.takeDue(at: at(0)) { lines.finish(push, in: line, at: at(0)) }
+    #expect(lines.count == 3)
+    let added = lines.put(try ping(), for: device(4), in: two, at: at(1))
+    #expect(added == .added && lines.count == 3)
+    #expect(lines.takeDue(at: at(1)).map(\.push.key.device.registration) == [4])
+  }
+
   @Test func `a user whose places are slow delays no other user`() throws {
     var limits = PushLimits()
     limits.underWayOfUser = 2

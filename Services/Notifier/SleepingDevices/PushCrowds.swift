@@ -1,6 +1,6 @@
-// Finds the place where most pushes wait, which gives one up when there is no room.
+// Finds the place where most pushes wait or rest, which gives one up when there is no room.
 
-/// Lines by the number of pushes that wait in them. A change costs the same however many lines there are.
+/// Lines by the number of their pushes that wait or rest. A change costs the same however many lines there are.
 struct PushCrowds: Sendable {
   private struct Entry: Sendable {
     let count: Int
@@ -9,11 +9,11 @@ struct PushCrowds: Sendable {
   }
 
   private var entries: [PushLines.Name: Entry] = [:]
-  /// The names of the lines in which as many pushes wait as the index says.
+  /// The names of the lines with as many such pushes as the index says.
   private var names: [[PushLines.Name]] = []
   private var most = 0
 
-  /// A line in which most pushes wait; nil when none waits.
+  /// A line with most of them; nil when there is none.
   var fullest: PushLines.Name? { most > 0 ? names[most].last : nil }
 
   mutating func set(_ count: Int, of name: PushLines.Name) {

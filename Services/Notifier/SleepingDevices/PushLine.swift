@@ -39,12 +39,13 @@ struct PushLine: Sendable {
     case resting
 
     var isWaiting: Bool { if case .waiting = self { true } else { false } }
+    var isUnderWay: Bool { if case .underWay = self { true } else { false } }
   }
 
   enum Addition: Hashable, Sendable {
     case added
     case merged
-    /// A push is dropped: one of the place where most wait, or the new push itself.
+    /// A push is dropped: one of the place where most wait or rest, or the new push itself.
     case displaced
   }
 
@@ -66,8 +67,8 @@ struct PushLine: Sendable {
 
   private let limits: PushLimits
   private var slots: [Key: Slot] = [:]
-  /// Pushes that wait.
-  private(set) var waitingCount = 0
+  /// Pushes that can make room: they wait or rest.
+  private(set) var idleCount = 0
   /// Pushes whose time has come. Their users take turns.
   private var ready = TurnQueue<Key>()
   /// Pushes that rest or wait for their next attempt. Each slot that is not under way is here or in `ready`, once.
@@ -110,8 +111,8 @@ struct PushLine: Sendable {
   }
 
   private mutating func set(_ slot: Slot?, for key: Key) {
-    if slots[key]?.isWaiting == true { waitingCount -= 1 }
-    if slot?.isWaiting == true { waitingCount += 1 }
+    if slots[key]?.isUnderWay == false { idleCount -= 1 }
+    if slot?.isUnderWay == false { idleCount += 1 }
     slots[key] = slot
   }
 

@@ -111,7 +111,7 @@ struct PushLines: Sendable {
     return body(&lines[name, default: PushLine(limits)], &room)
   }
 
-  private mutating func noteCrowd(of name: Name) { crowds.set(lines[name]?.waitingCount ?? 0, of: name) }
+  private mutating func noteCrowd(of name: Name) { crowds.set(lines[name]?.idleCount ?? 0, of: name) }
 
   private mutating func makeWay(for user: String) {
     for name in heldUp.removeValue(forKey: user) ?? [] { list(name) }
