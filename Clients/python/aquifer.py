@@ -81,15 +81,19 @@ class Client:
 
     LONGEST_PAUSE = 300
     SILENCE = 45  # Seconds: a living stream shows itself more often.
+    NEXT_TOKEN = "X-Apple-CloudKit-Web-Auth-Token"
 
     def __init__(
-        self, url, container, token, *, environment="development", notifier=None, patience=120, timeout=75, ca=None
-    ):
+        self, url, container, token, *, environment="development", notifier=None, patience=120, timeout=75, ca=None,
+        on_token=None,
+    ):  # fmt: skip
         """patience: seconds in which a call is sent again. timeout: of one try; longer than any `wait`. ca: a file of
-        certificates that are trusted instead of the system's."""
+        certificates that are trusted instead of the system's. on_token: keeps a session's next token, which replaces
+        the last one; it is called by one thread at a time."""
         self.url, self.notifier, self.token = url.rstrip("/"), (notifier or "").rstrip("/"), token
         self.container, self.environment, self.ca = container, environment, ca
         self.patience, self.timeout = patience, timeout
+        self._on_token, self._renewing = on_token or (lambda token: None), threading.RLock()
 
     def store(self, identifier, database="private"):
         """The store of a device. database: "private", "shared" or "public"."""
@@ -101,19 +105,19 @@ class Client:
         Raises AquiferError for a refusal, and when there was no answer within `patience`."""
         text = urlencode({name: value for name, value in query.items() if value is not None}, quote_via=quote)
         data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
-        headers = {"Authorization": f"Bearer {self.token}", "X-Request-ID": new_id()}
-        return self._insist(method, self.url + path + ("?" + text if text else ""), data, headers)
+        address = self.url + path + ("?" + text if text else "")
+        return self._insist(method, address, data, {"X-Request-ID": new_id()}, is_own=True)
 
     def download(self, asset):
         """The content of an asset of an import; its address holds for a while, and `Store.object` gives another one."""
         asset = asset.get("asset", asset)
         try:
-            return self._insist("GET", asset["downloadURL"], None, {}, is_json=False)
+            return self._insist("GET", asset["downloadURL"], is_json=False)
         except AquiferError as error:
             if error.status != 302:
                 raise
             # The content is in a bucket.
-            return self._insist("GET", error.body["redirectURL"], None, {}, is_json=False)
+            return self._insist("GET", error.body["redirectURL"], is_json=False)
 
     def pings(self, *stores):
         """Tells of changed zones without end: {"zoneName", "ownerRecordName", "scope"}; no store hears of itself.
@@ -122,20 +126,30 @@ class Client:
         query = urlencode([("device", store.identifier) for store in stores])
         url = f"{self.notifier}/mirror/1/{self.container}/{self.environment}/pings?{query}"
         for _, data in self._listen(url, None):
-            met = data["ck"]["met"] if data else None
-            scope = met and ("public", "private", "shared")[met["dbs"]]
-            yield met and {"zoneName": met["zid"], "ownerRecordName": met["zoid"], "scope": scope}
+            yield self._ping(data)
+
+    @staticmethod
+    def _ping(data):
+        """None for a form that is not known: import then."""
+        try:
+            # Subscriptions of a database, a zone and a query name the zone alike.
+            told = data["ck"].get("met") or data["ck"].get("fet") or data["ck"].get("qry")
+            scope = {0: "public", 1: "private", 2: "shared"}[told["dbs"]]
+            return {"zoneName": told["zid"], "ownerRecordName": told["zoid"], "scope": scope}
+        except (AttributeError, KeyError, TypeError):
+            return None
 
     # Tries
 
-    def _insist(self, method, url, data, headers, is_json=True):
+    def _insist(self, method, url, data=None, headers=None, is_json=True, is_own=False):
         """Sends until there is an answer, a lasting refusal, or no patience left.
 
-        is_json: the answer is the server's own, in JSON; False: it is bytes, and refusals have no form."""
+        is_json: the answer is the server's own, an object in JSON; False: it is bytes, and refusals have no form.
+        is_own: each try carries the token."""
         end, attempt = time.monotonic() + self.patience, 0
         while True:
             try:
-                content = self._send(method, url, data, headers)
+                content = self._send(method, url, data, headers or {}, is_own)
                 return self._json(content) if is_json else content
             except AquiferError as error:
                 pause = self._pause(attempt, error)
@@ -148,9 +162,12 @@ class Client:
     @staticmethod
     def _json(content):
         try:
-            return json.loads(content) if content else {}
+            answer = json.loads(content)
         except ValueError as error:
             raise AquiferError(0, {"reason": f"the answer is not the server's: {error}"}) from error
+        if not isinstance(answer, dict):
+            raise AquiferError(0, {"reason": "the answer is not the server's: it is no object"})
+        return answer
 
     def _pause(self, attempt, error=None):
         """Seconds: those that the server names, or doubling ones with jitter, so that clients come back one by one."""
@@ -158,21 +175,29 @@ class Client:
             return float(error.retry_after)
         return random.uniform(0, min(self.LONGEST_PAUSE, 2 ** min(attempt, 20)))
 
-    def _send(self, method, url, data, headers):
+    def _renew(self, sent, following):
+        """Takes the token that follows the sent one, unless another answer has brought it already."""
+        with self._renewing:
+            if following and sent == self.token != following:
+                self.token = following
+                self._on_token(following)
+
+    def _send(self, method, url, data, headers, is_own):
         place = urlsplit(url)
         kept = _connections.__dict__.pop(self._key(place), None)
         if kept:
             try:
-                return self._exchange(kept, place, method, data, headers)
+                return self._exchange(kept, place, method, data, headers, is_own)
             except AquiferError as error:
                 if error.status:
                     raise  # Without an answer the server had closed the idle connection.
-        return self._exchange(self._connect(place, self.timeout), place, method, data, headers)
+        return self._exchange(self._connect(place, self.timeout), place, method, data, headers, is_own)
 
-    def _exchange(self, connection, place, method, data, headers):
-        target = place.path + ("?" + place.query if place.query else "")
+    def _exchange(self, connection, place, method, data, headers, is_own):
+        target, token = place.path + ("?" + place.query if place.query else ""), self.token
+        credentials = {"Authorization": f"Bearer {token}"} if is_own else {}
         try:
-            connection.request(method, target, data, {"Accept-Encoding": "gzip", **headers})
+            connection.request(method, target, data, {"Accept-Encoding": "gzip", **credentials, **headers})
             response = connection.getresponse()
             content = response.read()
             if response.getheader("Content-Encoding") == "gzip":
@@ -182,6 +207,8 @@ class Client:
             raise AquiferError(0, {"reason": f"{method} {place.path}: {error!r}"}) from error
         if not response.will_close:
             _connections.__dict__[self._key(place)] = connection
+        if is_own:
+            self._renew(token, response.getheader(self.NEXT_TOKEN))
         if not 200 <= response.status < 300:
             raise self._refusal(response, content)
         return content
@@ -217,7 +244,7 @@ class Client:
             problem = None
             try:
                 for identifier, data in self._stream(url, last):
-                    attempt, last = (attempt if data is None else 0), identifier or last
+                    attempt, last = 0, identifier or last
                     yield identifier, data
             except AquiferError as error:
                 if not error.is_temporary:
@@ -229,7 +256,8 @@ class Client:
     def _stream(self, url, last):
         place = urlsplit(url)
         connection = self._connect(place, self.SILENCE)
-        headers = {"Authorization": f"Bearer {self.token}", "Accept": "text/event-stream"}
+        token = self.token
+        headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
         if last:
             headers["Last-Event-ID"] = last
         try:
@@ -237,9 +265,12 @@ class Client:
             response = connection.getresponse()
             if response.status != 200 or "event-stream" not in response.getheader("Content-Type", ""):
                 raise self._refusal(response, response.read())
-            yield None, None
-            identifier, data = None, []
+            self._renew(token, response.getheader(self.NEXT_TOKEN))
+            identifier, data, is_connected = None, [], False
             for line in response:
+                if not is_connected:
+                    is_connected = True  # The server greets at once; a proxy without it may not.
+                    yield None, None
                 name, _, value = line.decode().rstrip("\r\n").partition(":")
                 if name == "id":
                     identifier = value.lstrip(" ")
@@ -311,7 +342,7 @@ class Store:
         token = {"recordType": f"CD_{entity}", "recordName": object_id, "fieldName": f"CD_{attribute}_ckAsset"}
         zone = {"zoneName": "com.apple.coredata.cloudkit.zone"}
         tokens = self.client.call("POST", f"{self._records}/assets/upload", {"zoneID": zone, "tokens": [token]})
-        return {"asset": self.client._insist("POST", tokens["tokens"][0]["url"], content, {})["singleFile"]}
+        return {"asset": self.client._insist("POST", tokens["tokens"][0]["url"], content)["singleFile"]}
 
     def share(self, object_ids, *, to=None, title=None, **options):
         """Shares object graphs: {"share", "zoneID", "moved"}. to: an existing share's zone. options: the other keys."""

@@ -5,11 +5,13 @@ It makes a container of its own with the sample model and so many users, each wi
 times, whether or not the server keeps up (an open loop), and a latency counts from the time at which its save was to
 begin. So a stall of a second is seen by every save of that second. Each save is one durable transaction.
 
-A ledger remembers what the server acknowledged. At the end a fresh device of each user imports everything, and every
-acknowledged object must be there with an acknowledged value.
+A ledger remembers what the server acknowledged. At the end, when the saves have become records, a fresh device of
+each user imports everything, and every acknowledged object must be there with an acknowledged value. Users who lost an
+object stay for a look at them; the others are deleted.
 """
 
 import argparse
+import contextlib
 import math
 import multiprocessing
 import os
@@ -28,9 +30,12 @@ SAVES_PER_PROCESS = 250
 THREADS = 48
 UPDATES = 0.2  # The part of saves that change an earlier object instead of making one.
 LOST, UNUSABLE = 1, 3
+STATUS_PAUSE = 0.2
+READY = "ready"
 
 EPILOG = """
-exit codes: 0 every acknowledged save is there; 1 one is missing or wrong; 2 wrong arguments; 3 nothing was measured.
+exit codes: 0 every acknowledged save is there; 1 one is missing or wrong; 2 wrong arguments; 3 it is not known, because
+something failed, or saves became no records in time ("not exported").
 
 Read p99 first, then "not answered". Raise --saves-per-second until p99 leaves what your app can bear: that is the
 capacity of the installation for saves, as this machine sees it. "began late" above a few milliseconds says that this
@@ -63,6 +68,12 @@ def arguments():
         "--processes",
         type=positive,
         help=f"processes of this program; one for {SAVES_PER_PROCESS} saves a second by default",
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=30,
+        help="seconds in which a call is sent again, and in which saves become records at the end (30)",
     )
     parser.add_argument("--seed", type=int, default=1, help="of the order of users and devices (1)")
     parser.add_argument("--keep", action="store_true", help="leaves the users there")
@@ -109,6 +120,16 @@ class User:
         with self.lock:
             self.idle.append(name)
 
+    def exported(self):
+        """Waits until all saves are records. False: some of them still are none."""
+        end = time.monotonic() + self.client.patience
+        for store in self.devices:
+            while store.status()["pendingUploads"]:
+                if time.monotonic() > end:
+                    return False
+                time.sleep(STATUS_PAUSE)
+        return True
+
     def missing(self):
         """Imports everything to a fresh device: acknowledged objects that differ, and the number of imported ones."""
         store, found = self.client.store(new_id()), {}
@@ -121,28 +142,41 @@ class User:
         return lost, len(found)
 
 
-def run_process(options, number, people, begin, results):
-    """Sends this process's part of the saves, then imports and compares. Puts one dictionary into `results`."""
+def run_process(options, number, people, parent):
+    """Sends this process's part of the saves, then imports and compares. Tells the parent of READY and of the figures,
+    one dictionary; the parent says in between whether all processes are ready."""
     figures = defaultdict(list, refusals=Counter(), number=number)
     try:
         users = [
-            User(Client(options.url, container, token, patience=30), model, options.devices)
+            User(Client(options.url, container, token, patience=options.patience), model, options.devices)
             for container, token, model in people
         ]
         for user in users:
             user.set_up()
-        begin.wait()
+        parent.send(READY)
+        if not parent.recv():
+            return
         send(options, number, users, figures)
         started = time.monotonic()
         for user in users:
+            compare(user, figures)
+        figures["import_seconds"] = time.monotonic() - started
+    except Exception as error:  # Whatever it is, the parent waits for this process's figures.
+        figures["problems"].append(repr(error))
+    parent.send(dict(figures))
+
+
+def compare(user, figures):
+    """Adds a user's lost objects to the figures. A problem with one user hides no loss of another."""
+    try:
+        if user.exported():
             lost, count = user.missing()
             figures["lost"] += lost
             figures["imported"].append(count)
-        figures["import_seconds"] = time.monotonic() - started
-    except Exception as error:  # Whatever it is, the parent waits for this process's figures.
-        begin.abort()
-        figures["problem"] = repr(error)
-    results.put(dict(figures))
+        else:
+            figures["unexported"].append(user.devices[0].identifier)
+    except AquiferError as error:
+        figures["problems"].append(str(error))
 
 
 def send(options, number, users, figures):
@@ -176,30 +210,32 @@ def send(options, number, users, figures):
 
 
 def report(options, results):
-    """Prints the figures of all processes. Returns the lost objects and the number of acknowledged saves."""
+    """Prints the figures of all processes. Returns the exit code that they mean."""
     latencies, late, lost, imported = (
         sorted(value for result in results for value in result.get(name, []))
         for name in ("latencies", "late", "lost", "imported")
     )
     refusals = sum((result["refusals"] for result in results), Counter())
-    seconds = max(result["seconds"] for result in results)
-    import_seconds = max(result["import_seconds"] for result in results)
+    seconds, import_seconds = (max(result.get(name, 0) for result in results) for name in ("seconds", "import_seconds"))
+    unexported = sum(len(result.get("unexported", [])) for result in results)
 
     def milliseconds(values, part):
         return f"{values[min(len(values) - 1, int(len(values) * part))] * 1000:.1f}" if values else "–"
 
     parts = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "max": 1}
     told = ", ".join(f"{name} {milliseconds(latencies, part)}" for name, part in parts.items())
-    rate = f"{len(latencies) / seconds:.0f}/s, {options.saves_per_second:g}/s wanted"
+    rate = f"{len(latencies) / max(seconds, 0.001):.0f}/s, {options.saves_per_second:g}/s wanted"
     print(f"saves         {len(latencies)} acknowledged in {seconds:.1f} s: {rate}")
     print(f"not answered  {', '.join(f'{count} {code}' for code, count in refusals.most_common()) or '0'}")
     print(f"latency, ms   {told}; began late p99 {milliseconds(late, 0.99)}")
     histogram(latencies)
-    print(f"import        {sum(imported)} objects by {options.users} fresh devices in {import_seconds:.1f} s")
+    print(f"import        {sum(imported)} objects by {len(imported)} fresh devices in {import_seconds:.1f} s")
+    if unexported:
+        print(f"not exported  {unexported} users: not all of their saves are records yet, so none was compared")
     print(f"ledger        {len(latencies)} acknowledged saves, {len(lost)} lost objects")
     for name in lost[:20]:
         print(f"  lost: {name}")
-    return lost, len(latencies)
+    return LOST if lost else UNUSABLE if unexported or not latencies else 0
 
 
 def histogram(latencies):
@@ -212,7 +248,7 @@ def histogram(latencies):
 
 def make_people(options, container):
     """Makes the container with its model, and the users. Returns container, token and model of each, by user name."""
-    operator = Client(options.url, container, options.operator_token, patience=30)
+    operator = Client(options.url, container, options.operator_token, patience=options.patience)
     operator.call("POST", "/admin/1/containers", {"container": container})
     model = operator.call("PUT", f"/mirror/1/{container}/development/model", MODEL.read_bytes())["modelHash"]
     people = {}
@@ -224,19 +260,47 @@ def make_people(options, container):
 
 def run_processes(options, people):
     """One process for a part of the users each. Returns their figures."""
-    begin, queue = multiprocessing.Barrier(options.processes), multiprocessing.Queue()
-    processes = [
-        multiprocessing.Process(
-            target=run_process, args=(options, number, people[number :: options.processes], begin, queue)
-        )
-        for number in range(options.processes)
-    ]
-    for process in processes:
-        process.start()
-    results = [queue.get() for _ in processes]
+    # By pipes, which end with their process; one that is killed would leave a queue or a barrier locked.
+    processes, links = [], []
+    for number in range(options.processes):
+        link, theirs = multiprocessing.Pipe()
+        part = people[number :: options.processes]
+        processes.append(multiprocessing.Process(target=run_process, args=(options, number, part, theirs)))
+        processes[-1].start()
+        theirs.close()
+        links.append(link)
+    told = [next_word(link, number) for number, link in enumerate(links)]
+    begins = all(word == READY for word in told)
+    for link, word in zip(links, told):
+        if word == READY:
+            with contextlib.suppress(OSError):  # The process was killed meanwhile, and its next word says so.
+                link.send(begins)
+    if begins:
+        told = [next_word(link, number) for number, link in enumerate(links)]
     for process in processes:
         process.join()
-    return results
+    return [word for word in told if word != READY]
+
+
+def next_word(link, number):
+    """The next word of a process, or figures with a problem if it ended without one."""
+    try:
+        return link.recv()
+    except (EOFError, OSError):
+        return {"problems": [f"process {number} ended before it was done"], "refusals": Counter()}
+
+
+def remove(operator, people):
+    try:
+        for name in people:
+            operator.call("DELETE", f"/admin/1/users/{name}")
+    except AquiferError as error:
+        tell([f"the users stay: {error}"])
+
+
+def tell(problems):
+    if problems:
+        print("load.py: " + "; ".join(problems), file=sys.stderr)
 
 
 def main():
@@ -244,19 +308,18 @@ def main():
     container = f"iCloud.load.{new_id()[:8]}"
     try:
         operator, people = make_people(options, container)
-        print(f"{options.users} users with {options.devices} devices, {options.processes} processes", flush=True)
-        results = run_processes(options, list(people.values()))
-        if not options.keep:
-            for name in people:
-                operator.call("DELETE", f"/admin/1/users/{name}")
-        problems = {result["problem"] for result in results if "problem" in result}
     except AquiferError as error:
-        problems = {str(error)}
-    if problems:
-        print("load.py: " + "; ".join(sorted(problems)), file=sys.stderr)
+        tell([str(error)])
         return UNUSABLE
-    lost, known = report(options, results)
-    return LOST if lost else 0 if known else UNUSABLE
+    print(f"{options.users} users with {options.devices} devices, {options.processes} processes", flush=True)
+    results = run_processes(options, list(people.values()))
+    problems = {problem for result in results for problem in result.get("problems", [])}
+    tell(sorted(problems))
+    has_lost = any(result.get("lost") for result in results)
+    code = UNUSABLE if problems and not has_lost else report(options, results)
+    if not options.keep and not has_lost:
+        remove(operator, people)
+    return code
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 
 const longestPause = 300_000;
 const answerLimit = 75_000;
+const windowLook = 500;
 const temporary = [0, 429, 502, 503, 504];
 const noAnswer = "NO_ANSWER";
 
@@ -72,16 +73,25 @@ export class Client {
 
   /**
    * Opens the sign-in page in a window, and waits for its token. To be called by a click, or the browser keeps it shut.
+   * An error with status 421 says that the window was kept shut, or closed by its user.
    * @param {string} redirectURL of an error with status 421
    */
   async signIn(redirectURL) {
     const page = window.open(redirectURL, "aquifer-sign-in", "popup,width=480,height=640");
     const [origin, done] = [new URL(redirectURL).origin, new AbortController()];
+    /** @type {ReturnType<typeof setInterval>|undefined} */ let timer;
     const message = await new Promise((resolve) => {
+      if (!page) return resolve({ errorMessage: "The sign-in window was kept shut" });
       /** @param {MessageEvent} event */
       const receive = (event) => event.source === page && event.origin === origin && resolve(event.data);
       window.addEventListener("message", receive, { signal: done.signal });
+      let looks = 0;
+      timer = setInterval(() => {
+        // A window closes after it has sent its token, which may come a little later than the first look.
+        if (page.closed && looks++) resolve({ errorMessage: "The sign-in window was closed" });
+      }, windowLook);
     });
+    clearInterval(timer);
     done.abort();
     if (!message.ckWebAuthToken) {
       throw new AquiferError(421, { serverErrorCode: "AUTHENTICATION_FAILED", reason: message.errorMessage });
@@ -116,8 +126,10 @@ export class Client {
     const devices = stores.map((store) => `&device=${encodeURIComponent(store.identifier)}`).join("");
     const address = () => this.address(`${this.notifier}/mirror/1/${this.place}/pings`, {}) + devices;
     return this.listen(address, (data) => {
-      const { zid, zoid, dbs } = data?.ck.met ?? {};
-      onPing(data && { zoneName: zid, ownerRecordName: zoid, scope: ["public", "private", "shared"][dbs] });
+      // Subscriptions of a database, a zone and a query name the zone alike. Another form says to import.
+      const { zid, zoid, dbs } = data?.ck?.met ?? data?.ck?.fet ?? data?.ck?.qry ?? {};
+      const scope = ["public", "private", "shared"][dbs];
+      onPing(zid && zoid && scope ? { zoneName: zid, ownerRecordName: zoid, scope } : null);
     });
   }
 
@@ -194,8 +206,8 @@ export class Client {
     /** @type {ReturnType<typeof setTimeout>} */ let timer;
     const connect = () => {
       source = new EventSource(address());
-      source.onopen = () => receive(null);
-      source.onmessage = (event) => ((attempt = 0), receive(JSON.parse(event.data)));
+      source.onopen = () => ((attempt = 0), receive(null));
+      source.onmessage = (event) => receive(JSON.parse(event.data));
       source.onerror = () => {
         // Not left to the browser, which would come with the same token again, and after some refusals not at all.
         source.close();

@@ -21,8 +21,8 @@ extension Console {
       let pair = try BusKeyPair.generate()
       let line = KnownPeer(role: role, name: name, publicKey: pair.publicKey)
       let peers = try invocation.value("peers").map { (path: $0, text: try Self.peers($0, adding: line)) }
-      try ReadyFile.write(Array(pair.fileText.utf8), to: path)
-      if let peers { try ReadyFile.write(Array(peers.text.utf8), to: peers.path, mode: 0o644) }
+      try DurableFile.write(Array(pair.fileText.utf8), to: path)
+      if let peers { try DurableFile.write(Array(peers.text.utf8), to: peers.path, mode: 0o644) }
       terminal.output("\(line)")
       return ExitCode.done
     } catch {

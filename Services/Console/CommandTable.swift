@@ -164,7 +164,8 @@ extension Command {
         records, assets, devices' stores, history and subscriptions. The user's shares end for everybody, and the user
         leaves others' shares. Records that the user wrote into others' zones and into public databases stay: they
         belong to others and to the app. The shards are searched once more a quarter of an hour later. `user show` shows
-        the progress, and forgets the name at the end. Earlier backups still have the data.
+        the progress, and forgets the name at the end. Earlier backups still have the data. With --yes and a record name
+        that no user has, it removes what a restored backup brought back.
         """,
       examples: ["aquifer user delete alice", "aquifer user delete alice --yes"], action: .deleteUser),
     Command(

@@ -7,6 +7,8 @@ struct HTTPSender: Sendable {
   struct Answer: Hashable, Sendable {
     let status: Int
     let body: [UInt8]
+    /// The address to which the answer leads, if any.
+    var location: String?
   }
 
   struct Failure: Error, Hashable {
@@ -67,7 +69,7 @@ struct HTTPSender: Sendable {
         let headers = headers.map { HTTPClient.Header($0.name, $0.value) }
         let response = try await client.send(
           method, url, headers: headers, body: body.isEmpty ? nil : body, timeout: limit)
-        return .success(Answer(status: response.status, body: response.body))
+        return .success(Answer(status: response.status, body: response.body, location: response["location"]))
       } catch {
         return .failure(Failure(reason: error.reason, security: error.security, isLost: error.kind == .lost))
       }

@@ -6,7 +6,7 @@ import Glibc
 enum KeyFile {
   /// Appends a new key. Processes seal with it from their next start on; the earlier keys still open what they sealed.
   /// - Parameter unlessPresent: true: a file that has a key stays as it is.
-  /// - Returns: true when a key was added. The file changes atomically.
+  /// - Returns: true when a key was added. The file changes atomically and durably, and keeps its owner and its mode.
   /// - Throws: for a file that can't be read or written, or is no key file; nothing was changed then.
   static func addKey(to path: String, unlessPresent: Bool) throws(SystemProblem) -> Bool {
     var text = ""
@@ -24,7 +24,7 @@ enum KeyFile {
       if unlessPresent { return false }
       if !text.hasSuffix("\n") { text += "\n" }
     }
-    try ReadyFile.write(Array((text + KeyRing.newKey() + "\n").utf8), to: path)
+    try DurableFile.write(Array((text + KeyRing.newKey() + "\n").utf8), to: path)
     return true
   }
 }

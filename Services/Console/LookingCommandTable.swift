@@ -33,8 +33,8 @@ extension Command {
       summary: "Make workers accept data that they refuse",
       discussion: """
         For shards and folders that are missing or older than before, when no newer copy exists. Workers then serve the
-        data that they find, and a shard without a file begins empty. First stop every process that still uses a folder
-        with newer data.
+        data that they find, and a shard without a file begins empty. Clients of a shard that is older or empty begin
+        anew, as after a restore. First stop every process that still uses a folder with newer data.
         """, examples: ["aquifer shards accept 3", "aquifer shards accept all"], action: .call(.acceptData)),
     Command(
       "shards move", [Argument(name: "SHARD", explanation: "the shard's number")],
@@ -161,9 +161,10 @@ extension Command {
         .required("from", "PLACE", "the data folder of the workers, or an address of PostgreSQL (their --records)"),
         .required("to", "PLACE", "the other of the two"),
         .optional("encryption-key", "FILE", "the workers' file of keys, if they have one"),
+        .optional("shard", "N", "move this shard alone"),
         .flag("allow-asynchronous", "accept a database whose commits wait for no synchronous standby"),
         .flag("dry-run", "only look at both places, and tell what would move or why nothing can"),
-      ], summary: "Move all shards from files to PostgreSQL, or back",
+      ], summary: "Move all shards, or one, from files to PostgreSQL, or back",
       discussion:
         """
         Needs no server; stop the workers before. Each shard is copied, read back, compared row by row, and then marked

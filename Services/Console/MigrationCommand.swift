@@ -7,6 +7,12 @@ import Synchronization
 extension Console {
   func migrate(_ invocation: Invocation) async throws(UsageError) -> Int32 {
     let keys = try keys(invocation)
+    let single = try invocation.value("shard").map { text throws(UsageError) in
+      guard let shard = Int(text) else {
+        throw UsageError("--shard is the number of a shard, not \(text)", path: invocation.command.path)
+      }
+      return shard
+    }
     let (source, target) = (shardPlace("from", keys, invocation), shardPlace("to", keys, invocation))
     if case .files = source, case .files = target {
       throw UsageError(
@@ -27,7 +33,7 @@ extension Console {
       if let line { terminal.problem(line) }
     }
     do {
-      let tally = try await migration.run(isTrial: invocation.flag("dry-run"))
+      let tally = try await migration.run(only: single, isTrial: invocation.flag("dry-run"))
       tellJob(
         invocation,
         [("moved", Int64(tally.moved)), ("present", Int64(tally.present)), ("rows", Int64(tally.rows))],

@@ -4,6 +4,7 @@ import Assets
 import Crypto
 import HTTPServer
 import Records
+import ServiceBus
 import ServiceKit
 import Synchronization
 import WebServices
@@ -15,6 +16,9 @@ struct ServedContent: Sendable {
   /// The URL by which the client fetches the content from the store itself; nil when this process sends it.
   var address: String?
   let body: @Sendable (_ offset: UInt64, _ byteCount: UInt64) -> HTTPResponse.Body
+  /// Called before the body is made, because a damaged content must not be sent.
+  /// - Parameter party: whose turn the look at the content takes.
+  var check: @Sendable (_ party: String) async throws(RecordError) -> Void = { _ in }
 }
 
 /// Answers downloads from the store of assets.
@@ -59,6 +63,7 @@ struct AssetDownloads: Sendable {
     let isSame = request.header("if-range").map { $0 == tag } ?? true
     let range = ByteRange(isSame ? request.header("range") : nil, of: byteCount)
     let contentRange = (name: "Content-Range", value: range.contentRange(of: byteCount))
+    if range != .unsatisfiable { try await content.check(Self.party(request, url)) }
     switch range {
     case .whole:
       return HTTPResponse(status: 200, headers: headers, body: content.body(0, byteCount))
@@ -67,6 +72,12 @@ struct AssetDownloads: Sendable {
         status: 206, headers: headers + [contentRange], body: content.body(offset, count))
     case .unsatisfiable: return HTTPResponse(status: 416, headers: [contentRange])
     }
+  }
+
+  /// A participant's address names them. An owner's names nobody, and counts for the network that the request is from.
+  private static func party(_ request: HTTPRequest, _ url: AssetURL) -> String {
+    url.reader.map { Caller(userRecordName: $0.userRecordName).party(in: $0.container) }
+      ?? request.clientNetwork.description
   }
 
   /// An entity tag of `If-None-Match`, without `W/`: that header compares weak tags like strong ones.
@@ -84,26 +95,18 @@ struct AssetDownloads: Sendable {
   ]
 }
 
-/// A content that is read while it is sent. Each piece of a sealed one is authenticated; a plain file is first compared
-/// with its name, which is its hash.
-private final class VerifiedContent: HTTPContent {
+/// A content that is read while it is sent.
+private final class ReadContent: HTTPContent {
   private let content: AssetContent
   private let log: Log
-  private let isVerified: Mutex<Bool>
 
   init(_ content: AssetContent, log: Log) {
     self.content = content
     self.log = log
-    // A store elsewhere compares what it sends with checksums of its own; to compare it here would send it twice.
-    isVerified = Mutex(content.isSealed || !content.isLocal)
   }
 
   func read(at offset: UInt64, limit: Int) -> [UInt8]? {
     do throws(AssetError) {
-      try isVerified.withLock { isVerified throws(AssetError) in
-        if !isVerified { try content.compareWithName() }
-        isVerified = true
-      }
       return try content.read(at: Int64(clamping: offset), limit: limit)
     } catch {
       log.error("an asset can't be read", ["error": .text(String(describing: error))])
@@ -116,10 +119,10 @@ extension ServedContent {
   /// Bytes that are read ahead of a client.
   private static let pieceByteCount = 64 * 1024
 
-  private init(_ content: AssetContent, in store: any AssetStore, log: Log) {
-    let verified = VerifiedContent(content, log: log)
+  private init(_ content: AssetContent, in store: any AssetStore, _ checks: ContentChecks, log: Log) {
+    let read = ReadContent(content, log: log)
     self.init(byteCount: UInt64(content.byteCount), address: content.address) { offset, byteCount in
-      if content.isLocal { return .content(verified, offset: offset, byteCount: byteCount) }
+      if content.isLocal { return .content(read, offset: offset, byteCount: byteCount) }
       let position = Mutex(offset)
       // A sequence that ends too early breaks the connection, because the answer has announced its length.
       let pieces = AsyncStream<[UInt8]> {
@@ -127,30 +130,40 @@ extension ServedContent {
         let limit = Int(min(offset + byteCount - start, UInt64(Self.pieceByteCount)))
         if limit == 0 || Task.isCancelled { return nil }
         // Dropped because the calls throw nothing.
-        let piece = try? await store.apart { _ in verified.read(at: start, limit: limit) }
+        let piece = try? await store.apart { _ in read.read(at: start, limit: limit) }
         guard let piece else { return nil }
         position.withLock { $0 += UInt64(piece.count) }
         return piece
       }
       return .pieces(pieces, byteCount: byteCount)
+    } check: { party throws(RecordError) in
+      try await checks.check(content, in: store, for: party)
     }
   }
 
   /// Finds contents of a store.
-  static func finder(in store: any AssetStore, log: Log) -> AssetDownloads.Find {
-    { hash, shard throws(RecordError) in
+  static func finder(in store: any AssetStore, timing: Timing, log: Log) -> AssetDownloads.Find {
+    let checks = ContentChecks(timing, log: log)
+    return { hash, shard throws(RecordError) in
       do throws(AssetError) {
         let content = try await store.apart { store throws(AssetError) in try store.open(hash, of: shard) }
-        return content.map { ServedContent($0, in: store, log: log) }
+        return content.map { ServedContent($0, in: store, checks, log: log) }
       } catch {
-        log.error("an asset can't be read", ["error": .text(String(describing: error))])
-        switch error {
-        case .missingKey:
-          throw RecordError(.tryAgainLater, "The server lacks the key of the asset", retryAfter: keyRetrySeconds)
-        case .unavailable: throw .assetsAway
-        case .full, .corrupt, .io: throw RecordError(.internalError, "The server could not read the asset")
-        }
+        throw RecordError(of: error, log)
       }
+    }
+  }
+}
+
+extension RecordError {
+  /// Logs why a content can't be read, and tells its client less.
+  init(of error: AssetError, _ log: Log) {
+    log.error("an asset can't be read", ["error": .text(String(describing: error))])
+    switch error {
+    case .missingKey:
+      self.init(.tryAgainLater, "The server lacks the key of the asset", retryAfter: Self.keyRetrySeconds)
+    case .unavailable: self = .assetsAway
+    case .full, .corrupt, .io: self.init(.internalError, "The server could not read the asset")
     }
   }
 

@@ -19,7 +19,7 @@ extension Gateway {
     guard let question else { return Caller(userRecordName: nil) }
     // Unknown credentials count towards the sender's address, because each guess is a new credential.
     if limiter.isActive, state.authenticator.known(question) == nil {
-      try take(.address(exchange.request.remoteAddress))
+      try take(.address(exchange.request.clientNetwork))
     }
     let caller = try await check(question, credentials, need, &exchange)
     if let signature = credentials.signature {
@@ -32,6 +32,7 @@ extension Gateway {
   }
 
   /// Checks that the credentials hold at this moment. Verifying a signature is left to the caller.
+  /// - Returns: the caller as they are now, whose role may have changed since the request began.
   @discardableResult
   func check(
     _ question: Authenticator.Question, _ credentials: Credentials, _ need: Need, _ exchange: inout IncomingRequest
@@ -67,7 +68,7 @@ extension Gateway {
     guard let key = exchange.authentication?.reply.publicKey,
       let proof = signature.proof(for: exchange.request, by: P256PublicKey(der: key), now: wallClock.now)
     else {
-      try take(.address(exchange.request.remoteAddress))
+      try take(.address(exchange.request.clientNetwork))
       throw Access.signatureRefusal
     }
     let claim = ClaimSignature(digest: proof.digest, requestID: exchange.uuid, expiry: proof.expiry)

@@ -81,7 +81,7 @@ extension Gateway {
     let uuid = random.uuid()
     var exchange = IncomingRequest(request: request, uuid: uuid, traceID: request.clientTraceID ?? uuid)
     do throws(RecordError) {
-      if limiter.isActive, state.authenticator.known(question) == nil { try take(.address(request.remoteAddress)) }
+      if limiter.isActive, state.authenticator.known(question) == nil { try take(.address(request.clientNetwork)) }
       let caller = try await check(question, credentials, need, &exchange)
       return .collect(byteLimit: limit, party: Self.party(of: caller, in: address, by: credentials))
     } catch {

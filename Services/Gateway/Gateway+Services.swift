@@ -40,7 +40,8 @@ extension Gateway {
         [self, asked = exchange.withoutPlace] () async throws(RecordError) in
         var exchange = asked
         guard let question = exchange.authentication?.question else { return }
-        try await check(question, exchange.credentials, target.need(in: scope), &exchange)
+        let present = try await check(question, exchange.credentials, target.need(in: scope), &exchange)
+        if let member = present.member { try Self.expect(member, toSee: container) }
       }
     }
     if let subject = Self.waitingSubject(of: request), let wait = try Self.wait(request.query["wait"]) {

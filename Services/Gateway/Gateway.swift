@@ -114,20 +114,31 @@ struct Gateway: HTTPHandler {
       // Caches must not give a client the answer of another one that accepts other codings.
       response.headers.append(("Vary", "Accept-Encoding"))
       if ContentCoding.prefersGzip(request.headers) {
-        await compression.compress(&response, party: exchange.party ?? request.remoteAddress)
+        await compression.compress(&response, party: exchange.party ?? request.clientNetwork.description)
       }
     }
     requestLog.tell(of: exchange, status: response.status, took: state.timing.now() - start)
     return response
   }
 
-  /// Database requests run on the bus's executor: they only read the request, make one call and pass its answer on.
+  /// Database requests run on the bus's executor if the gateway only passes them on: it makes one call for them.
   func executor(for request: HTTPRequest) -> (any TaskExecutor)? {
-    switch request.pathSegments.first {
-    case "database", "mirror": forwarding.bus.executor
-    default: nil
+    Self.isPassedOn(request.pathSegments) ? forwarding.bus.executor : nil
+  }
+
+  /// True for the path of a database request whose body and answer the gateway passes on unread. It reads those of the
+  /// shared database and of short GUIDs, and asks several workers for them.
+  static func isPassedOn(_ path: [String]) -> Bool {
+    switch path.first {
+    case "mirror": true
+    case "database":
+      path.count < 7
+        || path[4] != DatabaseScope.shared.rawValue && !(path[5] == "records" && readCalls.contains(path[6]))
+    default: false
     }
   }
+
+  private static let readCalls: Set = ["resolve", "accept", "decline", "requestAccess"]
 
   func intake(of request: HTTPRequest) -> HTTPBodyIntake {
     guard request.method == .post || request.method == .put, request.pathSegments.starts(with: AssetUploadURL.prefix)

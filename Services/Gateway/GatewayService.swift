@@ -80,7 +80,7 @@ public struct GatewayService: Service {
         places: placeLimits(options),
         parts: PartBudget.Limits(memoryByteCount: MemoryLimit(options, role: context.role).byteCount)),
       state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, uploads: uploads,
-      log: log, findAsset: store.map { ServedContent.finder(in: $0, log: log) })
+      log: log, findAsset: store.map { ServedContent.finder(in: $0, timing: state.timing, log: log) })
   }
 
   private init(

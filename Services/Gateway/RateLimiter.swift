@@ -1,5 +1,6 @@
 // Limits the requests of each credential: token buckets in a table of bounded size.
 
+import HTTPServer
 import ServiceKit
 import Synchronization
 
@@ -32,7 +33,7 @@ struct TokenBucket: Sendable {
 
 /// One bucket for each sender of requests to this gateway.
 final class RateLimiter: Sendable {
-  /// The credential or address that a request counts towards.
+  /// The credential or network that a request counts towards.
   enum Key: Hashable, Sendable {
     /// Tokens that the directory knows: an app's, with a user's where there is one.
     case tokens(api: String?, user: String?)
@@ -40,7 +41,7 @@ final class RateLimiter: Sendable {
     /// Uploads: their addresses carry no token but name the user.
     case uploads(user: String)
     /// Attempts with credentials that this gateway does not know yet.
-    case address(String)
+    case address(ClientNetwork)
 
     /// A label of metrics.
     var kind: String {

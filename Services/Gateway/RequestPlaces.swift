@@ -12,7 +12,7 @@ import Synchronization
 /// A sender of requests, as the limits count it.
 struct Requester: Hashable, Sendable {
   let container: ContainerID
-  /// A user, a server key, or an API token with an address for requests without a user.
+  /// A user, a server key, or an API token with a network for requests without a user.
   let name: String
 }
 
@@ -93,7 +93,7 @@ final class RequestPlaces: Sendable {
   /// The place of a request, given back when its last reference goes.
   final class Place: Sendable {
     private let giveBack: @Sendable () -> Void
-    fileprivate init(_ giveBack: @escaping @Sendable () -> Void) { self.giveBack = giveBack }
+    init(_ giveBack: @escaping @Sendable () -> Void) { self.giveBack = giveBack }
     deinit { giveBack() }
   }
 
@@ -125,7 +125,7 @@ extension Gateway {
     guard caller.member?.role != .operator, let container = address.container else { return nil }
     let name =
       caller.userRecordName ?? caller.member.map { "developer \($0.name)" }
-      ?? "\(exchange.authentication?.question.apiToken ?? "") \(exchange.request.remoteAddress)"
+      ?? "\(exchange.authentication?.question.apiToken ?? "") \(exchange.request.clientNetwork)"
     switch places.take(Requester(container: container, name: name), isHeld: Self.isHeld(exchange.request, match)) {
     case .success(let place): return place
     case .failure(let error):

@@ -16,7 +16,10 @@ extension Gateway {
     guard let container = address.container, let environment = address.environment, address.scope == .public else {
       throw RecordError(.badRequest, "records/\(purpose.rawValue) is a call of the public database")
     }
-    let references = try ShortGUIDReference.references(of: try JSONValue.request(exchange.request.body))
+    let holding = PartBudget.Holding(parts, of: caller.userRecordName ?? exchange.request.clientNetwork.description)
+    let references = try holding.reading(exchange.request.body) { body throws(RecordError) in
+      try ShortGUIDReference.references(of: try JSONValue.request(body))
+    }
     let named = references.map { ShortGUID($0.value)?.shard }
     // A shard number beyond the last shard has no share, but the number of shards must be known to say so.
     let start = forwarding.timing.now()
@@ -38,22 +41,21 @@ extension Gateway {
     }
     var results: [ItemResult] = Array(repeating: .success(nil), count: references.count)
     var failures: [RecordError] = []
-    let holding = PartBudget.Holding(parts, of: caller.userRecordName ?? exchange.request.remoteAddress)
-    let answers = await askAll(messages) { [places] message throws(RecordError) in
-      let found = try await self.found(message, since: start)
-      // As bytes, since parsed documents take many times their memory.
-      let items = zip(places[message.shard] ?? [], found).map { index, item in
-        item.isNull ? nil : Self.item(references[index], item)
-      }
-      try holding.grow(by: items.reduce(0) { $0 + ($1?.count ?? 0) })
-      return items
+    let answers = await askAll(messages) { message throws(RecordError) in
+      let answer = try await forwarding.ask(message, holderOf: message.shard, since: start)
+      try holding.grow(by: answer.body.count)
+      return answer.body
     }
-    for (message, found) in answers {
+    for (message, answer) in answers {
       let places = places[message.shard] ?? []
-      switch found {
-      case .success(let items):
+      do throws(RecordError) {
+        // One after the other, and as bytes: parsed documents take many times their memory.
+        let items = try holding.reading(try answer.get()) { body throws(RecordError) in
+          zip(places, try Self.elements(of: body)).map { $1.isNull ? nil : Self.item(references[$0], $1) }
+        }
+        try holding.grow(by: items.reduce(0) { $0 + ($1?.count ?? 0) })
         for (index, item) in zip(places, items) where item != nil { results[index] = .success(item) }
-      case .failure(let error):
+      } catch {
         failures.append(error)
         // Another shard that was split off may have found it.
         for index in places {
@@ -82,12 +84,16 @@ extension Gateway {
     return writer.bytes
   }
 
+  /// A shard's answer about a single short GUID, whose root record nobody asks for.
   func found(_ message: ResolveShortGUIDs, since start: ContinuousClock.Instant) async throws(RecordError)
     -> [JSONValue]
   {
-    let answer = try await forwarding.ask(message, holderOf: message.shard, since: start)
+    try Self.elements(of: try await forwarding.ask(message, holderOf: message.shard, since: start).body)
+  }
+
+  private static func elements(of body: [UInt8]) throws(RecordError) -> [JSONValue] {
     do {
-      return try JSONValue(parsing: answer.body).elements
+      return try JSONValue(parsing: body).elements
     } catch {
       throw RecordError(.internalError, "A worker's answer can't be read")
     }

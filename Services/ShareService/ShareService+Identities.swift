@@ -20,8 +20,8 @@ extension ShareService {
         ])
       return Answer(reply)
     }
-    handlers.on(UseAccount.self) { message, _, _ in
-      let reply = try await Self.answering(log) { try await directory.use(message) }
+    handlers.on(UseAccount.self) { [signIns] message, _, _ in
+      let reply = try await Self.answering(log) { try await signIns.use(message) }
       if message.act.endsSessions { await announcer.announce(DirectoryChanged(credentials: true, schemas: [])) }
       if case .link(let provider, _) = message.act {
         log.info(

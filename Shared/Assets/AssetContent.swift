@@ -14,9 +14,31 @@ package protocol AssetBytes: Sendable {
   var areLocal: Bool { get }
   /// The URL by which clients may fetch the bytes for a short time; nil when they can't.
   var address: String? { get }
+  /// nil for bytes that are no file.
+  var identity: FileIdentity? { get }
   /// Reads exactly `count` bytes.
   /// - Throws: `corrupt` when there are fewer; `io`, `unavailable`.
   func read(at offset: Int64, count: Int) throws(AssetError) -> [UInt8]
+}
+
+extension AssetBytes {
+  package var identity: FileIdentity? { nil }
+}
+
+/// One state of one file. A file that is written, replaced or linked has another identity afterwards.
+public struct FileIdentity: Hashable, Sendable {
+  private let device: UInt
+  private let number: UInt
+  private let byteCount: Int
+  /// Of the content, and of all that the file system keeps about the file; seconds and nanoseconds since 1970.
+  private let times: [Int]
+
+  init(_ status: stat) {
+    device = status.st_dev
+    number = status.st_ino
+    byteCount = status.st_size
+    times = [status.st_mtim, status.st_ctim].flatMap { [$0.tv_sec, $0.tv_nsec] }
+  }
 }
 
 /// An asset's content, open for reading. Calls block; any thread may make them.
@@ -35,6 +57,9 @@ public final class AssetContent: Sendable {
   /// The URL by which clients may fetch the content for a short time, without this process; nil when they can't, as
   /// they can't open sealed bytes.
   public var address: String? { isSealed ? nil : bytes.address }
+
+  /// nil for a content that is no file.
+  public var identity: FileIdentity? { bytes.identity }
 
   /// - Throws: `missingKey` when `keys` lacks the key that sealed the bytes; `corrupt` for an impossible length; `io`.
   init(_ bytes: any AssetBytes, hash: [UInt8], keys: KeyRing) throws(AssetError) {
@@ -134,6 +159,7 @@ final class FileBytes: AssetBytes {
   let byteCount: Int64
   var areLocal: Bool { true }
   var address: String? { nil }
+  let identity: FileIdentity?
   private let descriptor: Int32
 
   /// - Returns: nil when the path names no regular file.
@@ -148,6 +174,7 @@ final class FileBytes: AssetBytes {
     var status = stat()
     let isKnown = fstat(descriptor, &status) == 0
     byteCount = Int64(status.st_size)
+    identity = isKnown ? FileIdentity(status) : nil
     guard isKnown else { throw Folder.failure("look at asset", path) }
     guard status.st_mode & S_IFMT == S_IFREG else { return nil }
   }

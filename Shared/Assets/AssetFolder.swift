@@ -38,21 +38,24 @@ public struct AssetFolder: AssetStore {
       let source = spoolPath(bucket, Hex.encode(asset.hash))
       guard let form = form(of: source, asset), form == .sealed || present == nil else { continue }
       try Folder.make(folder)
-      if present == .plain {
-        if try replace(path, by: source) { return .done(place: folder) }
-        continue
+      if link(source, path) == 0 { return .done(place: folder) }
+      switch errno {
+      // A plain file, or a damaged one.
+      case EEXIST: if try replace(path, by: source) { return .done(place: folder) }
+      case ENOENT: continue
+      default: throw Folder.failure("link file", path)
       }
-      if link(source, path) == 0 || errno == EEXIST { return .done(place: folder) }
-      guard errno == ENOENT else { throw Folder.failure("link file", path) }
     }
     return present == nil ? .missing : .done(place: folder)
   }
 
-  /// Replaces a plain file by a sealed upload of the same content.
+  /// Replaces a file by an upload of the same content.
   /// - Returns: false when the file in the spool is gone.
   private func replace(_ path: String, by source: String) throws(AssetError) -> Bool {
     let link = path + ".sealed"
-    guard Glibc.link(source, link) == 0 || errno == EEXIST else {
+    // A process that died may have left one.
+    try Folder.remove(link)
+    guard Glibc.link(source, link) == 0 else {
       if errno == ENOENT { return false }
       throw Folder.failure("link file", link)
     }

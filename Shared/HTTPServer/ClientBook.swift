@@ -1,20 +1,6 @@
 // Counts the connections and memory that each client takes, so that no client takes all of them.
 
-internal import Glibc
 internal import Synchronization
-
-/// The addresses that one client controls: one address of IPv4, a /64 of IPv6.
-struct ClientNetwork: Hashable, Sendable {
-  private let bits: UInt64
-  private let isIPv4: Bool
-
-  /// - Parameter address: an address as text. All malformed texts count as one network.
-  init(_ address: String) {
-    let bytes = NetworkList.bytes(address) ?? []
-    bits = bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
-    isIPv4 = bytes.count == 4
-  }
-}
 
 /// A limit that made the server refuse a client. The raw value is the metric's label.
 public enum ClientRefusal: String, Sendable, CaseIterable {

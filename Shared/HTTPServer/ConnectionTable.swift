@@ -14,6 +14,7 @@ final class ConnectionTable: Sendable {
     var isEnding = false
     var isStopped = false
     var pressedOutCount = 0
+    var passCount = 0
     var thread: pthread_t?
   }
 
@@ -65,6 +66,9 @@ final class ConnectionTable: Sendable {
   var links: [Link] { state.withLock { $0.links.values.sorted { $0.id < $1.id } } }
 
   var pressedOutCount: Int { state.withLock(\.pressedOutCount) }
+
+  /// How often the table has looked for late connections.
+  var passCount: Int { state.withLock(\.passCount) }
 
   func insert(_ link: Link) {
     let wasEmpty = state.withLock { state in
@@ -141,12 +145,18 @@ final class ConnectionTable: Sendable {
 
   fileprivate func run() {
     var events = [epoll_event](repeating: epoll_event(), count: 256)
+    var lastPass = monotonicMilliseconds()
     while true {
       let (isStopped, isIdle) = state.withLock { ($0.isStopped, $0.links.isEmpty && $0.lingering.isEmpty) }
       if isStopped { break }
-      let count = epoll_wait(epoll, &events, Int32(events.count), isIdle ? -1 : tickMilliseconds)
+      let rest = Int64(tickMilliseconds) - (monotonicMilliseconds() - lastPass)
+      let count = epoll_wait(epoll, &events, Int32(events.count), isIdle ? -1 : Int32(clamping: max(rest, 0)))
       for event in events.prefix(Int(max(count, 0))) { handle(event) }
-      reap()
+      // A pass looks at every connection, so events do not bring one about: at most one comes in a tick.
+      let now = monotonicMilliseconds()
+      guard now - lastPass >= Int64(tickMilliseconds) else { continue }
+      lastPass = now
+      reap(at: now)
     }
   }
 
@@ -186,9 +196,9 @@ final class ConnectionTable: Sendable {
     close(fd)
   }
 
-  private func reap() {
-    let now = monotonicMilliseconds()
+  private func reap(at now: Int64) {
     let late = state.withLock { state in
+      state.passCount += 1
       for link in state.links.values where link.isLate(at: now) { _ = shutdown(link.fd, Int32(SHUT_RDWR)) }
       pressOut(&state, at: now)
       return state.lingering.filter { $0.value < now }.map(\.key)

@@ -199,7 +199,7 @@ final class HTTPExchange: Sendable {
 
   private func queue(_ response: PreparedResponse) -> Bool {
     core.sentByteCount.add(response.byteCount, ordering: .relaxed)
-    link.startSending(response.feed == nil ? response.byteCount : nil)
+    link.startSending(response.announcedByteCount)
     return response.queue(on: connection, closes: core.isDraining.load(ordering: .sequentiallyConsistent))
   }
 

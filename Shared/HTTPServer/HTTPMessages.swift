@@ -28,7 +28,8 @@ public struct HTTPRequest: Sendable {
   public let body: [UInt8]
   /// The sink that `intake(of:)` chose, which has received the whole body; `body` is empty then.
   public let sink: (any HTTPBodySink)?
-  /// The client's address without port: the peer's, or the one that a trusted proxy names.
+  /// The client's address without port: the peer's, or the one that a trusted proxy names. Limits count
+  /// `clientNetwork` instead.
   public let remoteAddress: String
   /// `scheme://host[:port]` as a trusted proxy reports it; never a client's own claim.
   public let forwardedOrigin: String?

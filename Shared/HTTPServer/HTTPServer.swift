@@ -113,6 +113,9 @@ public final class HTTPServer: Sendable {
   /// The number of idle connections that were closed to make room.
   public var pressedOutCount: Int { core.connections.pressedOutCount }
 
+  /// How often the server has looked for late connections.
+  var passCount: Int { core.connections.passCount }
+
   /// Bytes of request and answer bodies since the start.
   public var traffic: (received: Int, sent: Int) {
     (core.receivedByteCount.load(ordering: .relaxed), core.sentByteCount.load(ordering: .relaxed))

@@ -11,8 +11,10 @@ struct PreparedResponse: @unchecked Sendable {
   private let status: UInt32
   private let closes: Bool
   let feed: BodyFeed?
+  /// The length of the body as its head announces it; nil for an open-ended one.
+  let announcedByteCount: Int?
   /// The length of the body; 0 for a feed, which counts its bytes as it sends them.
-  let byteCount: Int
+  var byteCount: Int { feed == nil ? announcedByteCount ?? 0 : 0 }
 
   /// Bodies up to this size are copied, which is cheaper than retaining the array by an object.
   private static let copiedByteCount = 2048
@@ -46,18 +48,20 @@ struct PreparedResponse: @unchecked Sendable {
       self.init(Self.buffer(bytes, room), response, byteCount: isHead ? 0 : bytes.count, closes: closes)
     case .source(let source) where isHead:
       source.detach()
-      self.init(Self.buffer([]), response, closes: closes)
-    case .stream where isHead: self.init(Self.buffer([]), response, closes: closes)
+      self.init(Self.buffer([]), response, byteCount: 0, closes: closes)
+    case .stream where isHead: self.init(Self.buffer([]), response, byteCount: 0, closes: closes)
     case .source(let source):
       let feed = BodyFeed(source, connection, core)
-      self.init(feed.response(), response, feed: feed, closes: closes)
+      self.init(feed.response(), response, byteCount: nil, feed: feed, closes: closes)
     case .stream(let stream):
       let feed = BodyFeed(StreamPump(stream), connection, core)
-      self.init(feed.response(), response, feed: feed, closes: closes)
+      self.init(feed.response(), response, byteCount: nil, feed: feed, closes: closes)
     case .pieces(let pieces, let byteCount):
       // The library sends no body of known length to HEAD.
       let feed = BodyFeed(StreamPump(pieces), connection, core)
-      self.init(feed.response(byteCount: byteCount), response, feed: feed, closes: closes)
+      self.init(
+        feed.response(byteCount: byteCount), response, byteCount: isHead ? 0 : Int(clamping: byteCount), feed: feed,
+        closes: closes)
     case .content(let content, let offset, let byteCount):
       self.init(
         ContentFeed.response(content, offset, byteCount), response, byteCount: isHead ? 0 : Int(clamping: byteCount),
@@ -66,10 +70,10 @@ struct PreparedResponse: @unchecked Sendable {
   }
 
   private init(
-    _ pointer: OpaquePointer?, _ response: HTTPResponse, byteCount: Int = 0, feed: BodyFeed? = nil, closes: Bool
+    _ pointer: OpaquePointer?, _ response: HTTPResponse, byteCount: Int?, feed: BodyFeed? = nil, closes: Bool
   ) {
     self.pointer = pointer
-    self.byteCount = byteCount
+    announcedByteCount = byteCount
     self.status = UInt32(clamping: response.status)
     self.closes = closes
     self.feed = feed

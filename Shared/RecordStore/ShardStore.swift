@@ -59,11 +59,14 @@ public protocol RecordStore: Sendable {
   var shardCount: Int { get }
 
   /// Takes over shard `shard`: waits until the previous owner has released it, then raises its epoch by one.
-  /// - Parameter epoch: the last known epoch; 0 when the shard may never have been opened, and may be made. A shard
-  ///   that came by a division is never made so.
+  /// - Parameters:
+  ///   - epoch: the last known epoch; 0 when the shard may never have been opened, and may be made. A shard that came
+  ///     by a division is never made so.
+  ///   - bound: a shard with a lower epoch has lost what clients have seen, and one that is made now has lost all. The
+  ///     same commit renews it (`ShardRenewal`). 0 renews nothing.
   /// - Throws: `StoreError`, such as `foreign` for a shard that is missing or has a lower epoch. Nothing is held then.
   ///   A cancelled task stops waiting.
-  func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore
+  func open(shard: Int, knownEpoch epoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore
   /// The other worker that holds the shard, in the engine's words for operators, such as `process 4711`; nil when none
   /// does or it is unknown.
   func holder(ofShard shard: Int) -> String?
@@ -79,6 +82,9 @@ public protocol RecordStore: Sendable {
 extension RecordStore {
   /// Opens a shard without knowing its epoch.
   public func open(shard: Int) async throws -> any ShardStore { try await open(shard: shard, knownEpoch: 0) }
+  public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
+    try await open(shard: shard, knownEpoch: epoch, renewingBelow: 0)
+  }
   public func holder(ofShard shard: Int) -> String? { nil }
   public func follow(_ clusters: [ShardPlacement], named: Set<String>) {}
   public func placement(ofShard shard: Int) -> ShardPlacement? { nil }

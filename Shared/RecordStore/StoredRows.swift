@@ -41,6 +41,15 @@ public struct StoredDatabase: Hashable, Sendable {
       placementState: placementState, hasShares: hasShares, lastEventNumber: 0, lastConflictNumber: 0, gap: 0..<0)
   }
 
+  /// A database that is made.
+  /// - Parameter number: its sequence, and its last number of an event and of a conflict.
+  init(key: Int64, id: DatabaseID, incarnation: UInt64, beginningAt number: Int64) {
+    self.init(
+      key: key, id: id, incarnation: incarnation, sequence: number, subscriptionEdition: 0, byteCount: 0, generation: 0,
+      placementState: .untracked, hasShares: false, lastEventNumber: number, lastConflictNumber: number,
+      gap: 0..<number)
+  }
+
   init(
     key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64, byteCount: Int64,
     generation: Int64,

@@ -7,10 +7,10 @@ public import Synchronization
 /// Pushes values to subscribers and keeps at most one waiting value per key for each of them.
 ///
 /// One batch per subscriber is under way at a time, and values that arrive meanwhile merge. A failed batch is put back
-/// beneath later values and sent again while the subscriber is connected. A lost subscriber's values wait for
-/// `absence`, because a process that stood still for a moment still has its own listeners; they are dropped then, or
-/// when a process of that name starts anew. The number of keys bounds the memory, or else `limit`: where every value
-/// has a key of its own nothing merges, and the oldest values are dropped and counted.
+/// beneath later values and sent again while the subscriber is connected; one that is too large goes in halves. A lost
+/// subscriber's values wait for `absence`, because a process that stood still for a moment still has its own listeners;
+/// they are dropped then, or when a process of that name starts anew. The number of keys bounds the memory, or else
+/// `limit`: where every value has a key of its own nothing merges, and the oldest values are dropped and counted.
 public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   /// Sends one batch; it returns when the subscriber has acknowledged it.
   public typealias Send = @Sendable (_ peer: Peer, _ values: [Value]) async throws -> Void
@@ -160,7 +160,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
   }
 
-  /// The number of values dropped because more than `limit` waited.
+  /// The number of values dropped because more than `limit` waited, or because they are too large for a message.
   public var droppedCount: Int { dropped.load(ordering: .relaxed) }
 
   /// Removes all subscribers and cancels their senders.
@@ -206,11 +206,18 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   /// Sends batches until nothing waits, or until the subscriber is lost or removed.
   @inlinable func run(_ subscriber: Peer, _ sender: TaskHandle) async {
     var pause = firstPause
-    while let (peer, batch) = nextBatch(for: subscriber, by: sender) {
+    var count = batchCount
+    while let (peer, batch) = nextBatch(of: count, for: subscriber, by: sender) {
       var rest = spacing
       do {
         try await send(peer, batch)
         pause = firstPause
+        count = min(count * 2, batchCount)
+      } catch let error as BusError where error.code == .tooLarge {
+        // The same batch would fail for ever. A value that fails by itself is dropped.
+        count = batch.count / 2
+        if count > 0 { putBack(batch, for: subscriber) } else { dropped.add(1, ordering: .relaxed) }
+        count = max(count, 1)
       } catch {
         // Not logged here: the bus counts failed calls, and the batch is sent again.
         putBack(batch, for: subscriber)
@@ -226,7 +233,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
   }
 
-  @inlinable func nextBatch(for peer: Peer, by sender: TaskHandle) -> (Peer, [Value])? {
+  @inlinable func nextBatch(of count: Int, for peer: Peer, by sender: TaskHandle) -> (Peer, [Value])? {
     subscribers.withLock { subscribers in
       guard let subscriber = subscribers.first(where: { $0.is(peer) }), subscriber.sender === sender else { return nil }
       guard subscriber.lostAt == nil else {
@@ -234,7 +241,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
         return nil
       }
       var batch: [Value] = []
-      while batch.count < batchCount, let key = subscriber.order.popFirst() {
+      while batch.count < count, let key = subscriber.order.popFirst() {
         if let value = subscriber.pending.removeValue(forKey: key) { batch.append(value) }
       }
       if batch.isEmpty { subscriber.sender = nil }

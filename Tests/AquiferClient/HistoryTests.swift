@@ -235,3 +235,12 @@ func `history older than a store keeps is gone when it opens again, unless it wa
   await container.close()
   #expect(try await own.next() == nil)
 }
+
+@Test func `history without a limit is one page`() async throws {
+  let test = try await TestContainer()
+  for title in ["a", "b", "c"] { try await test.container.save { try $0.insert(Photo(title: title)) } }
+  var request = HistoryRequest()
+  request.limit = .max
+  let page = try await test.container.history(request)
+  #expect(page.transactions.count == 3 && !page.moreComing)
+}

@@ -146,6 +146,40 @@ struct SeveralStoresTests {
     #expect(try await container.fetch(Draft.all).map(\.text) == ["later"])
   }
 
+  /// Ten photos in each of two stores, whose titles follow one another in turn, each with a tag of its title.
+  private func tellInTurn() async throws {
+    for store in 0..<2 {
+      try await container.save(in: stores[store]) { save in
+        for number in 0..<10 {
+          let title = "\(Character(UnicodeScalar(UInt8(97 + 2 * number + store))))"
+          let tag = try save.insert(Tag(name: title))
+          try save.add(tag.id, to: \.tags, of: try save.insert(Photo(title: title)).id)
+        }
+      }
+    }
+  }
+
+  @Test func `photos of several stores come with their tags, wherever a page begins`() async throws {
+    try await tellInTurn()
+    let page = Photo.all.sorted(\.title.ascending).dropFirst(10).prefix(10)
+    let found = try await container.read { context in try context.fetch(page, including: \.tags) }
+    #expect(found.compactMap(\.0.title).joined() == "klmnopqrst")
+    for (photo, tags) in found { #expect(tags.map(\.name) == [photo.title]) }
+    let rest = try await container.fetch(Photo.all.sorted(\.title.ascending).dropFirst(18).prefix(.max))
+    #expect(rest.compactMap(\.title).joined() == "st")
+  }
+
+  @Test func `a save deletes what the same request finds, over all stores`() async throws {
+    try await tellInTurn()
+    let last = Photo.all.sorted(\.title.ascending).dropFirst(19)
+    #expect(try await container.save { try $0.deleteAll(last) }.value == 1)
+    #expect(try await container.count(Photo.all) == 19)
+    try await container.save(in: stores[0]) { try $0.insertAll(["1", "2", "3"].map { Photo(title: $0) }) }
+    let first = Photo.all.sorted(\.title.ascending).prefix(4)
+    #expect(try await container.save { try $0.deleteAll(first) }.value == 4)
+    #expect(try await titles(in: 0).first == "c")
+  }
+
   @Test(.timeLimit(.minutes(1))) func `a sync that the app asks for waits for all stores at a time`() async throws {
     let waiting = Mutex(0)
     var surroundings = Surroundings.system

@@ -64,3 +64,20 @@ import Testing
   let none = try context.refresh()
   #expect(none.inserted.isEmpty && none.updated.isEmpty && none.deleted.isEmpty)
 }
+
+@Test @MainActor func `the view's context goes on over a purge of the history that it has not read, and says so`()
+  async throws
+{
+  let test = try await TestContainer()
+  let (container, context) = (test.container, test.container.viewContext)
+  context.automaticallyMergesChangesFromParent = false
+  #expect(try context.fetch(Photo.all) == [])
+  let photo = try await container.save { try $0.insert(Photo(title: "a")) }.value
+  #expect(try await container.purgeHistory(before: .distantFuture, in: container.stores[0]) == 1)
+  let changes = try context.refresh()
+  #expect(changes.invalidatedAllObjects && changes.inserted.isEmpty)
+  #expect(try context.fetch(Photo.all).map(\.id) == [photo.id])
+  try await container.save { try $0.delete(photo.id) }
+  let next = try context.refresh()
+  #expect(!next.invalidatedAllObjects && next.deleted == [photo.id.any])
+}

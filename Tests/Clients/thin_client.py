@@ -21,7 +21,7 @@ MODEL = ROOT / "deploy" / "sample" / "Sample.xcdatamodeld" / "Sample.xcdatamodel
 
 
 class Script(http.server.BaseHTTPRequestHandler):
-    """Plays the answers of `script` one after the other; None hangs up instead."""
+    """Plays the answers of `script` one after the other; None hangs up instead, and a function makes its answer."""
 
     protocol_version = "HTTP/1.1"
     script, requests = [], []
@@ -30,6 +30,8 @@ class Script(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.requests.append((self.command, self.path, dict(self.headers), body))
         step = self.script.pop(0)
+        if callable(step):
+            step = step()
         if step is None:
             self.close_connection = True
             return
@@ -66,6 +68,7 @@ scripted = Client(address, "c", "t", notifier=address)
 real_pause = scripted._pause
 scripted._pause = lambda attempt, error=None: pauses.append(real_pause(attempt, error)) or 0
 done = (200, {}, b'{"transactions":[{"transactionNumber":1}]}')
+stream = {"Content-Type": "text/event-stream"}
 
 with STEPS.step("a save is sent again under one identifier until it is answered"):
     play(None, refusal(503, "TRY_AGAIN_LATER", retryAfter=7), (429, {"Retry-After": "9"}, b"busy"), None, done)
@@ -84,9 +87,10 @@ with STEPS.step("an answer that the server did not write is an outage, whatever 
     broken = [(200, zipped, b"no gzip"), (200, zipped, gzip.compress(b"{}")[:-9] + b"\x00" * 9)]
     broken += [(200, zipped, gzip.compress(b"{}")[:10] + b"\xff" * 9), (200, {}, b'{"transac')]
     broken += [(200, {}, b"\xff"), (403, {}, b'{"message":"Forbidden"}'), (403, {}, b"[]")]
+    broken += [(200, {}, content) for content in (b"", b"[]", b"null", b'"ok"')] + [(204, {}, b"")]
     play(*pages, *broken, done)
     equal(scripted.store("S").save([], transaction_id="once")["transactions"][0]["transactionNumber"], 1)
-    equal((len(Script.requests), len(pages + broken)), (16, 15))
+    equal((len(Script.requests), len(pages + broken)), (21, 20))
     play((401, {}, page))
     with raises(AquiferError, "NO_ANSWER (401)"):
         Client(address, "c", "t", patience=0).store("S").status()
@@ -126,13 +130,65 @@ with STEPS.step("a content that is in a bucket is fetched from there, without th
     with raises(AquiferError, "403"):
         scripted.download({"downloadURL": address + "/asset"})
 
+NEXT = "X-Apple-CloudKit-Web-Auth-Token"
+
+with STEPS.step("a session's next token takes the place of the last one, for retries and streams as well"):
+    kept = []
+    rotating = Client(address, "c", "t", notifier=address, on_token=kept.append)
+    rotating._pause = lambda attempt, error=None: 0
+
+    def late():
+        # Another thread's call is answered first, and both were sent with the same token.
+        rotating.store("S").status()
+        return 200, {NEXT: "late"}, b"{}"
+
+    play(
+        late, (200, {NEXT: "t2"}, b"{}"), (503, {NEXT: "t3"}, b""), done,
+        (200, {**stream, NEXT: "t4"}, b": hello\n\n"), refusal(404, "NOT_FOUND"),
+    )  # fmt: skip
+    rotating.store("S").status()
+    rotating.store("S").status()
+    with raises(AquiferError, "NOT_FOUND"):
+        list(rotating.pings())
+    sent = [headers["Authorization"].split()[1] for _, _, headers, _ in Script.requests]
+    equal((sent, kept), (["t", "t", "t2", "t3", "t3", "t4"], ["t2", "t3", "t4"]))
+    # An asset's address carries no token, and its answer brings none.
+    play((200, {NEXT: "bucket"}, b"dunes"), done)
+    rotating.download({"downloadURL": address + "/asset"})
+    rotating.store("S").status()
+    equal(Script.requests[1][2]["Authorization"], "Bearer t4")
+
+with STEPS.step("a ping is told whatever subscription it comes from, and one of no known form says to import"):
+    places = [("met", 1), ("fet", 0), ("qry", 2)]
+    events = [{"ck": {kind: {"zid": kind, "zoid": "_a", "dbs": number}}} for kind, number in places]
+    odd = [{"ck": {"nid": "n"}}, {}, [], 7, None, {"ck": {"met": {"zid": "z"}}}]
+    odd += [{"ck": {"met": {"zid": "z", "zoid": "_a", "dbs": number}}} for number in (9, -1, "1")]
+    play(
+        (200, stream, "".join(f"data: {json.dumps(event)}\n\n" for event in events + odd).encode()),
+        refusal(404, "NOT_FOUND"),
+    )
+    told = []
+    with raises(AquiferError, "NOT_FOUND"):
+        for ping in scripted.pings():
+            told.append(ping and (ping["zoneName"], ping["ownerRecordName"], ping["scope"]))
+    equal(told, [None, ("met", "_a", "private"), ("fet", "_a", "public"), ("qry", "_a", "shared")] + [None] * len(odd))
+
+with STEPS.step("pauses between streams begin anew after one that lived"):
+    attempts = []
+    client = Client(address, "c", "t", notifier=address)
+    client._pause = lambda attempt, error=None: attempts.append(attempt) or 0
+    quiet, living = (200, stream, b""), (200, stream, b": hello\n\n")
+    play(None, (503, {}, b""), quiet, living, quiet, quiet, refusal(404, "NOT_FOUND"))
+    with raises(AquiferError, "NOT_FOUND"):
+        list(client.pings())
+    equal(attempts, [0, 1, 2, 0, 1, 2])
+
 with STEPS.step("an idle connection that the server has closed costs no pause"):
     play(done, None, done)
     impatient.store("S").status()
     impatient.store("S").status()
 
 with STEPS.step("a stream goes on after its last event, and says when it is connected"):
-    stream = {"Content-Type": "text/event-stream"}
     play(
         (200, stream, b': hello\n\nid: 4\ndata: {"a":1}\n\nid: 5\ndata: {"a":\ndata: 2}\n\ndata: {"cut'),
         (503, {}, b""),
@@ -198,9 +254,16 @@ with STEPS.step("a refusal names its place, and stores nothing"):
 with STEPS.step("a ping says that a zone changed, and events tell of exports"):
     pings = alice.pings(laptop, alice.store(new_id(), "shared"))
     equal(next(pings), None)
+    # A query subscription's notifications come by the same stream.
+    notice = {"query": {"recordType": "CD_Tag"}, "zoneWide": True, "firesOn": ["create", "update"]}
+    notice |= {"subscriptionID": "tags", "subscriptionType": "query", "notificationInfo": {"alertBody": "A tag"}}
+    operation = {"operationType": "create", "subscription": notice}
+    scope = f"/database/1/{WORLD.container}/development/private"
+    made = alice.call("POST", f"{scope}/subscriptions/modify", {"operations": [operation]})
+    equal(made["subscriptions"][0].get("subscriptionID"), "tags", f"{made}")
     phone.save([update("Tag", tag, name="flow")])
-    ping = next(pings)
-    equal((ping["zoneName"], ping["scope"]), ("com.apple.coredata.cloudkit.zone", "private"))
+    for ping in itertools.islice(pings, 2):
+        equal((ping["zoneName"], ping["scope"]), ("com.apple.coredata.cloudkit.zone", "private"))
     pings.close()
     kinds = (event["type"] for event in phone.events() if event and event["endDate"])
     equal([kind for kind in itertools.islice(kinds, 3)][0], "setup")

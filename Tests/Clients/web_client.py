@@ -97,6 +97,25 @@ with browser() as page:
         until(lambda: page.run("return told.includes('signed in')"), "the page has its token")
         equal(page.run("return window.kept === app.webAuthToken && kept.startsWith('ses_')"), True)
 
+    with STEPS.step("a sign-in ends with an error when its window is kept shut or closed, and with a token that came"):
+        ended = page.run("""
+            const [open, {origin}] = [window.open, new URL(redirectURL)];
+            const other = new aquifer.Client(given[0]);
+            const signIn = (sheet) => {
+                window.open = () => sheet;
+                return other.signIn(redirectURL).then(() => other.webAuthToken, (error) => error.message);
+            };
+            const shut = await signIn(null);
+            const closed = await signIn({closed: true});
+            const sheet = Object.assign(new MessageChannel().port1, {closed: true});
+            const sent = signIn(sheet);
+            const data = {ckWebAuthToken: "token"};
+            window.dispatchEvent(new MessageEvent("message", {source: sheet, origin, data}));
+            window.open = open;
+            return [shut, closed, await sent];""", settings)  # fmt: skip
+        kept = [f"AUTHENTICATION_FAILED (421): The sign-in window was {what}" for what in ("kept shut", "closed")]
+        equal(ended, [*kept, "token"])
+
     with STEPS.step("a save whose answers are lost is sent again, and stored once"):
         saved = page.run("""
             await phone.setUp(model, {device: {name: "Phone"}}); await laptop.setUp(model);
@@ -163,6 +182,35 @@ with browser() as page:
         refused(page, "for await (const page of laptop.changes('nonsense')) {}", "(4")
         busy = "const error = new aquifer.AquiferError(503, {retryAfter: 7});"
         equal(page.run(busy + "return [error.isTemporary, app.pause(0, error)]"), [True, 7000])
+
+    with STEPS.step("a ping is told whatever subscription it comes from, and one of no known form says to import"):
+        places = [("met", 1), ("fet", 0), ("qry", 2)]
+        events = [{"ck": {kind: {"zid": kind, "zoid": "_a", "dbs": number}}} for kind, number in places]
+        odd = [{"ck": {"nid": "n"}}, {}, [], 7, None, {"ck": {"met": {"zid": "z"}}}]
+        odd += [{"ck": {"met": {"zid": "z", "zoid": "_a", "dbs": number}}} for number in (9, -1)]
+        told = page.run("""
+            const [real, told] = [window.EventSource, []];
+            let source;
+            window.EventSource = class { constructor() { source = this } close() {} };
+            app.pings([laptop], ping => told.push(ping && [ping.zoneName, ping.ownerRecordName, ping.scope].join()));
+            for (const event of given[0]) source.onmessage({data: JSON.stringify(event)});
+            window.EventSource = real;
+            return told""", events + odd)  # fmt: skip
+        equal(told, ["met,_a,private", "fet,_a,public", "qry,_a,shared"] + [None] * len(odd))
+
+    with STEPS.step("pauses between streams begin anew after one that was open"):
+        attempts = page.run("""
+            const [real, wait, attempts] = [window.EventSource, window.setTimeout, []];
+            let source;
+            window.EventSource = class { constructor() { source = this } close() {} };
+            window.setTimeout = (act) => act();
+            app.pause = (attempt) => attempts.push(attempt);
+            app.pings([laptop], () => {});
+            for (const does of ["onerror", "onerror", "onerror", "onopen", "onerror", "onerror"]) source[does]();
+            [window.EventSource, window.setTimeout] = [real, wait];
+            delete app.pause;
+            return attempts""")
+        equal(attempts, [0, 1, 2, 0, 1])
 
     with STEPS.step("one stream of pings serves two stores, and events tell of exports"):
         page.run("""

@@ -30,6 +30,9 @@ private final class ZoneServer: Sendable {
       let text = String(decoding: body, as: UTF8.self)
       self.requests.withLock { $0.append((method, target, text)) }
       let (status, answer) = self.answers(method, target, text)
+      if status == 302 {
+        return .success(HTTPSender.Answer(status: 302, body: [], location: String(decoding: answer, as: UTF8.self)))
+      }
       return .success(HTTPSender.Answer(status: status, body: answer))
     }
     return await Console(environment: ["AQUIFER_SERVER": "http://s"], terminal: terminal, http: http).run(
@@ -52,7 +55,8 @@ struct ZoneCommandTests {
 
   private static let base = "/admin/1/zone/C/development/_o/Z"
 
-  private func exportingServer(_ content: [UInt8] = Self.content) -> ZoneServer {
+  /// - Parameter bucket: the address to which the asset's own leads; nil: the server has the content.
+  private func exportingServer(_ content: [UInt8] = Self.content, bucket: String? = nil) -> ZoneServer {
     ZoneServer { _, target, _ in
       switch target {
       case Self.base + "/export":
@@ -67,7 +71,10 @@ struct ZoneCommandTests {
             .utf8)
         )
       case Self.base + "/export?after=a%20b&sequence=7": return (200, Array("\(Self.line("c"))\n{\"end\":true}\n".utf8))
-      case "/assets/1/x": return (200, content)
+      case "/assets/1/x":
+        if let bucket { return (302, Array(bucket.utf8)) }
+        return (200, content)
+      case "https://bucket/x?signature=1": return (200, content)
       default: return (404, Array("{}".utf8))
       }
     }
@@ -107,6 +114,18 @@ struct ZoneCommandTests {
     #expect(receiver.targets == ["POST \(Self.base)/assets", "POST /upload", "POST \(Self.base)/import"])
     #expect(await receiver.run("zone", "import", folder.path, "--merge") == 0)
     #expect(receiver.targets.last == "POST \(Self.base)/import?merge=true")
+  }
+
+  @Test func `a content that is in a bucket is fetched from there`() async throws {
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let server = exportingServer(bucket: "https://bucket/x?signature=1")
+    #expect(await server.run("zone", "export", folder.path) == 0, "\(server.problems.withLock { $0 })")
+    #expect(try Array(Data(contentsOf: folder.appending(path: "assets/\(Self.hash)"))) == Self.content)
+    // It is fetched once from the bucket, which leads nowhere else.
+    try FileManager.default.removeItem(at: folder)
+    let circle = exportingServer(bucket: "http://s/assets/1/x")
+    #expect(await circle.run("zone", "export", folder.path) == 1)
+    #expect(circle.problems.withLock { $0.last }?.hasSuffix("can't be fetched: the server answered 302") == true)
   }
 
   @Test func `an altered, cut or missing file is not sent, and content that arrives altered is not kept`() async throws

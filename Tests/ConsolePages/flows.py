@@ -14,6 +14,8 @@ import flows_operations
 import flows_people
 import flows_schema
 import flows_sync
+import flows_untouched
+import flows_zone_files
 from accessibility import problems
 from population import OTHER_CONTAINER, PASSWORD, Installation, populate
 from visitor import Steps, equal, expect, visitor
@@ -78,6 +80,8 @@ def main():
         flows = Flows(page, installation, ada, grace)
         sign_in(flows)
         flows_data.play(flows)
+        flows_untouched.play(flows)
+        flows_zone_files.play(flows)
         flows_sync.play(flows)
         flows_schema.play(flows)
         flows_people.play(flows)

@@ -151,9 +151,20 @@ def restore(flows):
         grace.save(grace.stores[0], [change])
         page.click("Zone tools")
         page.click("Restore", "dialog button")
-        page.run(
-            "const box = document.querySelector('dialog input[type=datetime-local]'); box.value = given[0]", before
+        set_date = (
+            "const box = document.querySelector('dialog input[type=datetime-local]'); box.value = given[0];"
+            "box.dispatchEvent(new Event('input', { bubbles: true }))"
         )
+        page.run(set_date, before)
+        page.click("Restore", "dialog footer button")
+        page.sees("Look first at what will change")
+        page.click("See what will change")
+        page.sees("1 record will change.")
+        page.run(set_date, "2026-01-01T00:00:00.000")
+        page.sees_no("1 record will change.")
+        page.click("Restore", "dialog footer button")
+        page.sees("Look first at what will change")
+        page.run(set_date, before)
         page.click("See what will change")
         page.sees("1 record will change.", "CD_caption: A mistake", f"CD_caption: {CAPTIONS[3]}")
         page.click("Restore", "dialog footer button")

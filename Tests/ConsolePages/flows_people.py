@@ -32,6 +32,10 @@ def user(flows):
         page.sees("No roles")
         page.click("Change the quota")
         page.choose("Quota", "a limit")
+        for wrong in ("", "1,5", "500 MB", "0", "-1", "Infinity"):
+            page.fill("MB for each database", wrong)
+            page.click("Save", "dialog button")
+            page.sees(f"“{wrong}” is no number of megabytes", "Nothing was changed.")
         page.fill("MB for each database", "250")
         page.click("Save", "dialog button")
         page.sees("The quota is saved.", "250 MB")

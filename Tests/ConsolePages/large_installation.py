@@ -197,7 +197,15 @@ def answer(method, path, query, _body):
     if noun == "zone" and path[-1] == "audit":
         return 200, {"changes": [], "knownFrom": 1, "last": 0, "moreComing": False}
     if noun == "zone" and path[-1] == "conflicts":
-        return 200, {"conflicts": [], "lastConflict": "0", "moreComing": False, "evicted": 0}
+        count = large_rows.CONFLICTS if path[4] == large_rows.DISPUTED else 0
+        rows = [large_rows.conflict(user(1), number) for number in range(1, count + 1)]
+        rest = [row for row in rows if row["number"] > int(query.get("after", 0))]
+        return 200, {
+            "conflicts": rest[:200],
+            "lastConflict": rest[:200][-1]["number"] if rest else 0,
+            "moreComing": len(rest) > 200,
+            "evicted": 0,
+        }
     return 404, {
         "uuid": "6F",
         "serverErrorCode": "NOT_FOUND",

@@ -4,6 +4,8 @@ AT = 1_795_000_000_000
 CONTAINER = "iCloud.org.example.photos"
 MARKUP = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>'
 ZONE = "com.apple.coredata.cloudkit.zone"
+# A zone whose journal has more than the 200 conflicts of one answer.
+DISPUTED, CONFLICTS = "Trip 2000", 450
 
 
 def place(owner):
@@ -50,6 +52,21 @@ def quarantine(owner):
         }
         for number in range(3)
     ]
+
+
+def conflict(owner, number):
+    return {
+        "number": number,
+        "kind": "lostValue",
+        "state": "lost",
+        "objectID": f"lost-{number}",
+        "entity": "Photo",
+        "date": AT + number,
+        "lostBy": {"userRecordName": owner, "deviceID": "store-00001"},
+        "lost": {"caption": "mine"},
+        "kept": {"caption": "theirs"},
+        "ancestor": None,
+    }
 
 
 def explain(owner):

@@ -10,6 +10,7 @@ import sys
 import urllib.parse
 
 import large_installation
+import large_rows
 from accessibility import focus_order, problems
 from routes import routes
 from stand_in import FOLDER, StandIn
@@ -110,6 +111,29 @@ def check_lost_connection(page, stand_in):
         page.sees("live")
 
 
+def check_bucket(page):
+    with STEPS.step("a content to which the server only leads is not called expired"):
+        told = page.run("""
+            const [real, asked] = [window.fetch, []];
+            const { valueView } = await import(new URL("pages/data/values.js", window.location.href.split("#")[0]));
+            window.fetch = async (url, init) => {
+                asked.push([url, init?.redirect]);
+                return { ok: false, type: init?.redirect === "manual" ? "opaqueredirect" : "error" };
+            };
+            const view = valueView({ type: "ASSETID", value: { size: 5, downloadURL: "/assets/1/x?y" } });
+            while (!view.innerText.includes("content")) await new Promise(requestAnimationFrame);
+            window.fetch = real;
+            return [asked, view.innerText.includes("The content is in a bucket")]""")
+        equal(told, [[["/assets/1/x?y", "manual"]], True])
+
+
+def check_conflicts(page):
+    with STEPS.step("all conflicts of a zone are found, also those beyond a page of its journal"):
+        page.open(f"#/sync/conflicts?state=lost&zone={urllib.parse.quote(large_rows.DISPUTED)}")
+        page.sees(f"{large_rows.CONFLICTS} conflicts in ")
+        page.has("li", f"lost-{large_rows.CONFLICTS}")
+
+
 def check_keyboard(page):
     with STEPS.step("the keyboard reaches everything, and what has the focus shows it"):
         page.open("#/data")
@@ -164,6 +188,8 @@ def main():
         check_pages(page)
         take_picture(page)
         check_keyboard(page)
+        check_conflicts(page)
+        check_bucket(page)
         check_lost_connection(page, stand_in)
         for size, scheme in (
             (390, "dark"),

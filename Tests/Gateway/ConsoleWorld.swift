@@ -4,6 +4,7 @@ import HTTPServer
 import JSON
 import Records
 import ServiceBus
+import ServiceKit
 import Synchronization
 import Testing
 
@@ -11,9 +12,11 @@ import Testing
 
 let consolePage = "<!doctype html><title>Aquifer</title>" + String(repeating: "<p>word</p>", count: 300)
 
-func consoleWorld(at publicURL: String = "http://gateway") async throws -> GatewayWorld {
+func consoleWorld(
+  at publicURL: String = "http://gateway", timing: Timing = .system, worker: GatewayWorld.Worker? = nil
+) async throws -> GatewayWorld {
   try await GatewayWorld(
-    publicURL: publicURL,
+    timing: timing, worker: worker, publicURL: publicURL,
     console: await ConsoleSite([
       "index.html": Array(consolePage.utf8), "app.js": Array("export const a = 1".utf8),
       "style/main.css": Array("a{}".utf8),

@@ -142,7 +142,11 @@ private let fromPage = [("sec-fetch-site", "same-origin"), ("origin", "http://ga
     #expect(world.acts == [.allowDevice(code), .refuseDevice(code)])
     world.gateway.record.withLock { $0.accountRefusal = .device }
     #expect(await post(world, "act=allow&code=WDJBMJHT", cookie).status == 403)
-    world.gateway.record.withLock { $0.account = nil }
+    #expect(world.gateway.record.withLock(\.accountUses).allSatisfy { $0.clientAddress == "127.0.0.1" })
+    world.gateway.record.withLock { $0.accountWait = 30 }
+    let often = await post(world, "act=allow&code=WDJBMJHT", cookie)
+    #expect(often.status == 429 && often.header("Retry-After") == "30")
+    world.gateway.record.withLock { record in (record.account, record.accountWait) = (nil, nil) }
     let left = await post(world, "act=allow&code=WDJBMJHT", cookie)
     #expect(left.text.contains("signed out of this page") && left.header("Set-Cookie") != nil)
   }

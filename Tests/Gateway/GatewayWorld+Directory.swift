@@ -50,6 +50,7 @@ extension GatewayWorld {
       Answer(
         relay.world.record.withLock { record in
           record.accountUses.append(message)
+          if let wait = record.accountWait { return UseAccount.Reply(retryAfter: wait) }
           return UseAccount.Reply(account: record.account, refusal: record.accountRefusal)
         })
     }

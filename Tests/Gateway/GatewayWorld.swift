@@ -69,9 +69,19 @@ final class GatewayWorld: Sendable {
     /// nil: the page's sign-in counts no more.
     var account: UseAccount.Account?
     var accountRefusal: UseAccount.Refusal?
+    /// Seconds to wait before another guess at codes of devices.
+    var accountWait: Int?
     /// The reason for refusing the people of providers; nil: they are signed in.
     var identityRefusal: SignInByIdentity.Refusal?
     var pushes = Pushes()
+    /// Members of the staff whose roles have changed, by the tokens of their sessions.
+    var staff: [String: StaffMember] = [:]
+    /// The share service's answer to operators, as JSON.
+    var operatorAnswer: String?
+    /// The status with which it refuses them.
+    var operatorRefusal: Int?
+    /// Questions about grants that the share service does not answer from now on.
+    var missedGrantCount = 0
     var acts: [NoteAct.Act] = []
     var actStatuses: [Int] = []
   }
@@ -89,7 +99,7 @@ final class GatewayWorld: Sendable {
   ///   - worker: answers database requests; nil: always with an empty object.
   init(
     workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, servesAssets: Bool = false,
-    directAddress: String? = nil, spool: String? = nil, rate: TokenBucket.Rate? = nil,
+    directAddress: String? = nil, assets: (any AssetStore)? = nil, spool: String? = nil, rate: TokenBucket.Rate? = nil,
     places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system,
     uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
     worker: Worker? = nil, resolver: Resolver? = nil, sharing: Sharing? = nil,
@@ -150,11 +160,6 @@ final class GatewayWorld: Sendable {
               userRecordName: name, givenName: nil, familyName: nil, emailAddress: nil, phoneNumber: nil)
           }))
     }
-    share.on(VerifyGrant.self) { message, _, _ in
-      let isRevoked = relay.world.record.withLock { record in record.revoked.contains { "grant-" + $0 == message.grant }
-      }
-      return Answer(VerifyGrant.Reply(holds: message.grant.hasPrefix("grant-ses_") && !isRevoked))
-    }
     share.on(SignIn.self) { message, _, _ in
       relay.world.record.withLock { $0.signIns.append(message) }
       switch message.password {
@@ -178,6 +183,7 @@ final class GatewayWorld: Sendable {
           }))
     }
     Self.serveStaff(in: &share, relay)
+    Self.serveGrants(in: &share, relay)
     Self.serveIdentities(in: &share, relay)
     Self.serveSignInAudit(in: &share, relay)
     Self.serveAccounts(in: &share, relay)
@@ -186,10 +192,6 @@ final class GatewayWorld: Sendable {
     Self.serveDevices(in: &share, relay)
     Self.servePushes(in: &share, relay)
     share.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.signingKey)) }
-    share.on(OperatorRequest.self) { message, body, _ in
-      relay.world.record.withLock { $0.operatorRequests.append((message, body)) }
-      return Answer(OperatorRequest.Reply(status: 201, contentType: "text/plain"), body: Array("made".utf8))
-    }
     var own = BusHandlers()
     state.serve(on: &own)
     cluster.register(in: &own)
@@ -228,12 +230,13 @@ final class GatewayWorld: Sendable {
       uploads: AssetUploads(
         store: spool.map { AssetFolder(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits,
         freeByteCount: freeByteCount, log: .silent, metrics: metrics),
-      findAsset: servesAssets
-        ? { @Sendable hash, shard in
-          ServedContent(byteCount: 1000, address: directAddress) { offset, byteCount in
-            .content(FoundContent(hash, shard), offset: offset, byteCount: byteCount)
-          }
-        } : nil)
+      findAsset: assets.map { ServedContent.finder(in: $0, timing: timing, log: .silent) }
+        ?? (servesAssets
+          ? { @Sendable hash, shard in
+            ServedContent(byteCount: 1000, address: directAddress) { offset, byteCount in
+              .content(FoundContent(hash, shard), offset: offset, byteCount: byteCount)
+            }
+          } : nil))
     gateway.consoleSite = console
     self.gateway = gateway
     relay.set(self)
@@ -257,7 +260,7 @@ final class GatewayWorld: Sendable {
       return Authenticate.Reply(refusal: .userToken)
     }
     if message.container == nil {
-      if let reply = Self.staff(message.userToken) { return reply }
+      if let reply = staff(message.userToken) { return reply }
       return message.userToken == "operator" ? Authenticate.Reply(isOperator: true) : user(message.userToken)
     }
     guard message.container?.rawValue == Self.container else { return Authenticate.Reply(refusal: .container) }
@@ -275,50 +278,6 @@ final class GatewayWorld: Sendable {
     reply.grant = "grant-\(message.userToken ?? message.apiToken ?? "")"
     reply.callbackURL = record.withLock { message.apiToken == nil ? nil : $0.callbackURL }
     return reply
-  }
-
-  /// The sessions of the console that the directory knows.
-  private static func staff(_ token: String?) -> Authenticate.Reply? {
-    let containers: [String]?
-    switch token {
-    case "con_operator": containers = nil
-    case "con_developer": containers = [container]
-    case "con_other": containers = ["iCloud.org.example.other"]
-    default: return nil
-    }
-    var reply = Authenticate.Reply()
-    reply.member = StaffMember(name: String((token ?? "").dropFirst(4)), containers: containers)
-    reply.sessionEnd = 1_700_000_000_000 + 28_800_000
-    return reply
-  }
-
-  private static func serveStaff(in share: inout BusHandlers, _ relay: Relay) {
-    share.on(OpenConsole.self) { message, _, _ in
-      switch message.entry {
-      case .operatorToken("operator"): return Answer(OpenConsole.Reply(token: "con_operator"))
-      case .user("carol", "right"): return Answer(OpenConsole.Reply(token: "con_developer"))
-      case .user(_, "right"): return Answer(OpenConsole.Reply(lacksRole: true))
-      case .user(_, "often"): return Answer(OpenConsole.Reply(retryAfter: 120))
-      default: return Answer(OpenConsole.Reply())
-      }
-    }
-    share.on(CloseConsole.self) { message, _, _ in
-      _ = relay.world.record.withLock { $0.revoked.insert(message.token) }
-      return Answer(Acknowledgement())
-    }
-    share.on(NoteAct.self) { message, _, _ in
-      Answer(
-        NoteAct.Reply(
-          number: relay.world.record.withLock { record in
-            record.acts.append(message.act)
-            return Int64(record.acts.count)
-          }))
-    }
-    share.on(EndAct.self) { message, _, _ in
-      relay.world.record.withLock { $0.actStatuses.append(message.status) }
-      return Answer(Acknowledgement())
-    }
-    share.on(FetchStanding.self) { _, _, _ in Answer(FetchStanding.Reply(standing: UserStanding(roles: ["editors"]))) }
   }
 
   private func user(_ token: String?, origins: [String] = []) -> Authenticate.Reply {

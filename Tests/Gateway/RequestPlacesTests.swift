@@ -109,6 +109,53 @@ import Testing
     #expect(text.contains(#"aquifer_http_requests_throttled_total{by="user-requests"} 100"#))
   }
 
+  @Test func `a network of IPv6 is one sender: whatever address it chooses, its limits are the same`() async throws {
+    let door = Gate()
+    var limits = PlaceBook.Limits()
+    limits.perUser = 1
+    let world = try await GatewayWorld(places: limits) { _, _, _ in
+      await door.wait()
+      return Answer(DatabaseRequest.Reply(status: 200), body: Array("{}".utf8))
+    }
+    @Sendable func query(from address: String) async -> HTTPResponse {
+      await world.respond(
+        .post, GatewayWorld.records.replacing("private", with: "public") + "/records/query",
+        query: [("ckAPIToken", GatewayWorld.apiToken)], body: "{}", address: address)
+    }
+    let refused = Counter()
+    await withTaskGroup(of: Int.self) { group in
+      for address in ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"] {
+        group.addTask {
+          let status = await query(from: address).status
+          if status == 429 { refused.increment() }
+          return status
+        }
+      }
+      while world.requests.count + Int(refused.count) < 3 { await Task.yield() }
+      door.open()
+      var statuses: [Int] = []
+      for await status in group { statuses.append(status) }
+      #expect(statuses.sorted() == [200, 200, 429])
+    }
+  }
+
+  @Test func `guesses from one network of IPv6 count as one sender's`() async throws {
+    let start = ContinuousClock.now
+    let world = try await GatewayWorld(
+      rate: .init(perSecond: 1, burst: 2), timing: Timing(now: { start }, sleep: { _ in }))
+    func guess(_ number: Int, from address: String) async -> Int {
+      await world.respond(
+        .post, "\(GatewayWorld.records)/records/query", headers: [("authorization", "Bearer guess\(number)")],
+        body: "{}", address: address
+      ).status
+    }
+    #expect(await guess(1, from: "2001:db8::1") == 401)
+    #expect(await guess(2, from: "2001:db8::2") == 401)
+    #expect(await guess(3, from: "2001:db8::3") == 429)
+    #expect(await guess(4, from: "2001:db8:0:1::1") == 401)
+    #expect(await guess(5, from: "192.0.2.1") == 401)
+  }
+
   @Test func `a container's flood leaves other containers and operators alone, and is counted as one`() async throws {
     // At the worker it holds Alice's requests, and no others.
     let door = Gate()

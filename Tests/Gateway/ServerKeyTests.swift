@@ -139,7 +139,8 @@ private struct Server {
     let time = FixedTime()
     let limiter = RateLimiter(rate: .init(perSecond: 1, burst: 2), timing: time.standing)
     let keys: [RateLimiter.Key] = [
-      .address("a"), .address("b"), .serverKey("a"), .tokens(api: "a", user: nil), .tokens(api: "a", user: "u"),
+      .address(ClientNetwork("192.0.2.1")), .address(ClientNetwork("192.0.2.2")), .serverKey("a"),
+      .tokens(api: "a", user: nil), .tokens(api: "a", user: "u"),
     ]
     for key in keys {
       #expect(limiter.take(key) == nil)
@@ -152,7 +153,9 @@ private struct Server {
 
   @Test func `the table of buckets is bounded`() {
     let limiter = RateLimiter(rate: .init(perSecond: 1, burst: 1), timing: FixedTime().standing)
-    for number in 0..<(RateLimiter.bucketLimit + 10) { _ = limiter.take(.address("\(number)")) }
+    for number in 0..<(RateLimiter.bucketLimit + 10) {
+      _ = limiter.take(.address(ClientNetwork("10.0.\(number / 256).\(number % 256)")))
+    }
     #expect(limiter.count <= RateLimiter.bucketLimit)
   }
 

@@ -335,4 +335,49 @@ import WebServices
     world.record.withLock { _ = $0.revoked.insert("ses_new") }
     #expect(await visit(world, cookie: kept).text.contains("<input id=\"password\""))
   }
+
+  @Test func `a cookie ends with its session also when the share service misses the question`() async throws {
+    let world = try await GatewayWorld(
+      workers: ["worker-1", "worker-2"], timing: FixedTime().skippingPauses, sharing: { _ in Self.share })
+    let kept = try #require(try await cookie(world))
+    world.record.withLock { $0.missedGrantCount = 1 }
+    #expect(await visit(world, cookie: kept).text.contains("Trip"), "the question is asked again")
+    world.record.withLock { record in
+      record.missedGrantCount = 1
+      _ = record.revoked.insert("ses_new")
+    }
+    #expect(await visit(world, cookie: kept).text.contains("<input id=\"password\""))
+    world.record.withLock { record in
+      record.missedGrantCount = .max
+      record.revoked = []
+    }
+    #expect(await visit(world, cookie: kept).text.contains("<input id=\"password\""), "nobody can say")
+  }
+
+  @Test func `nothing is accepted with a page whose session has ended since`() async throws {
+    let asked = Mutex<[ResolveShortGUIDs.Purpose]>([])
+    let world = try await GatewayWorld(
+      workers: ["worker-1", "worker-2"], timing: FixedTime().skippingPauses,
+      sharing: { message in
+        asked.withLock { $0.append(message.purpose) }
+        return Self.share
+      })
+    let kept = try #require(try await cookie(world))
+    let page = await visit(world, cookie: kept)
+    let ticket = try #require(page.text.firstMatch(of: /name="ticket" value="([^"]+)"/)).output.1
+    func accept() async -> HTTPResponse {
+      await world.respond(
+        .post, "/share/\(Self.guid)", headers: [("sec-fetch-site", "same-origin"), ("cookie", kept)],
+        body: "ticket=\(ticket)&action=accept")
+    }
+    world.record.withLock { $0.missedGrantCount = .max }
+    #expect(await accept().status == 503)
+    world.record.withLock { record in
+      record.missedGrantCount = 0
+      _ = record.revoked.insert("ses_new")
+    }
+    let refused = await accept()
+    #expect(refused.status == 403 && refused.text.contains("<input id=\"password\""))
+    #expect(asked.withLock(\.self) == [.resolve])
+  }
 }

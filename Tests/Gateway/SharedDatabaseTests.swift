@@ -170,7 +170,7 @@ import WebServices
   }
 
   @Test(arguments: ["zones/lookup", "changes/zone"])
-  func `T-P10 zones of several owners come back in the request's order`(call: String) async throws {
+  func `zones of several owners come back in the request's order`(call: String) async throws {
     let world = try await world()
     func zone(_ name: String, _ owner: String?) -> String {
       #"{"zoneID":{"zoneName":"\#(name)"\#(owner.map { #","ownerRecordName":"\#($0)""# } ?? "")}}"#
@@ -216,6 +216,64 @@ import WebServices
       #expect(
         sent.allSatisfy { $0 == #"{"operations":[{"operationType":"delete","subscription":{"subscriptionID":"s"}}]}"# })
     }
+  }
+
+  @Test func `what many owners are sent together is not many times the request`() async throws {
+    let names = (0..<200).map { "_owner\($0)" }
+    let world = try await world(names)
+    let zones = names.map { #"{"zoneID":{"zoneName":"T","ownerRecordName":"\#($0)"}}"# }.joined(separator: ",")
+    let keys = Array(repeating: #""title""#, count: 20_000).joined(separator: ",")
+    let body = #"{"desiredKeys":[\#(keys)],"desiredRecordTypes":[\#(keys)],"zones":[\#(zones)]}"#
+    #expect(await world.alice(.post, "\(Self.path)/changes/zone", body: body).status == 200)
+    let sent = world.requests.map(\.body)
+    #expect(sent.count == 200 && sent.reduce(0) { $0 + $1.count } < 2 * body.utf8.count)
+    #expect(sent.allSatisfy { String(decoding: $0, as: UTF8.self).contains(#""desiredKeys":["title"]"#) })
+  }
+
+  @Test(arguments: ["desiredKeys", "desiredRecordTypes"])
+  func `a request with more different names than a record has fields is refused without asking anybody`(key: String)
+    async throws
+  {
+    let world = try await world()
+    func body(_ count: Int, ofByteCount byteCount: Int = 1) -> String {
+      let names = (0..<count).map { #""\#(String(repeating: "x", count: byteCount))\#($0)""# }.joined(separator: ",")
+      let zones = ["_ann", "_bea"].map { #"{"zoneID":{"zoneName":"T","ownerRecordName":"\#($0)"}}"# }
+      return #"{"\#(key)":[\#(names)],"zones":[\#(zones.joined(separator: ","))]}"#
+    }
+    for body in [body(501), body(300, ofByteCount: 300)] {
+      let response = await world.alice(.post, "\(Self.path)/changes/zone", body: body)
+      #expect(response.status == 400 && response.text.contains("\(key) has more than"), "\(response.text)")
+    }
+    #expect(world.requests.isEmpty)
+    #expect(await world.alice(.post, "\(Self.path)/changes/zone", body: body(500)).status == 200)
+  }
+
+  @Test func `calls that the gateway reads leave the thread of the bus, and those that it passes on stay`() {
+    let database = "database/1/\(GatewayWorld.container)/development"
+    for (path, isPassedOn) in [
+      ("\(database)/private/records/modify", true), ("\(database)/public/records/query", true),
+      ("mirror/1/\(GatewayWorld.container)/development/shared/stores/S/status", true),
+      ("\(database)/shared/changes/zone", false), ("\(database)/shared/records/modify", false),
+      ("\(database)/public/records/resolve", false), ("\(database)/public/records/accept", false),
+      ("\(database)/public/records/decline", false), ("\(database)/public/records/requestAccess", false),
+      ("admin/1/status", false),
+    ] {
+      #expect(Gateway.isPassedOn(path.split(separator: "/").map(String.init)) == isPassedOn, "\(path)")
+    }
+  }
+
+  @Test(arguments: ["shared/records/modify", "public/records/resolve"])
+  func `while a body is read it counts for its user, and the longest one is read`(call: String) async throws {
+    let world = try await world()
+    let path = Self.path.replacing("shared", with: call)
+    let zone = #"{"zoneName":"Trips","ownerRecordName":"_ann"}"#
+    let body = #"{"zoneID":\#(zone),"shortGUIDs":[],"more":"\#(String(repeating: "x", count: 5_000_000))"}"#
+    let holding = PartBudget.Holding(world.gateway.parts, of: "_alice")
+    try holding.grow(by: 1_000_000)
+    #expect(await world.alice(.post, path, body: body).status == 429)
+    holding.shrink(by: 1_000_000)
+    #expect(await world.alice(.post, path, body: body).status == 200)
+    #expect(world.gateway.parts.counts.held == 0)
   }
 
   @Test func `after much of some owners the others answer with little`() async throws {
@@ -289,7 +347,7 @@ import WebServices
     json["zones"]?.elements.map { $0["zone"]?.string ?? $0["serverErrorCode"]?.string ?? "" } ?? []
   }
 
-  @Test func `T-P10 the feed tells each owner's zones once, and its token where each stands`() async throws {
+  @Test func `the feed tells each owner's zones once, and its token where each stands`() async throws {
     let world = try await world(["_ann", "_bea"], ended: ["_cem"])
     let first = try await feed(world)
     #expect(names(first) == ["_ann 0", "_bea 0", "_cem 0"])

@@ -50,6 +50,14 @@ struct GeneratedTypesTests {
     await container.close()
   }
 
+  @Test func `properties may be called as the parameters of generated functions are`() async throws {
+    let container = try await container()
+    let seat = Seat(row: 7, wiring: Seat.Wiring(container: 2, decoder: "right", encoder: "both"))
+    try await container.save { save in _ = try save.insert(seat) }
+    #expect(try await container.fetch(Seat.filter { $0.row == 7 }) == [seat])
+    await container.close()
+  }
+
   /// A condition over columns, and the same over values.
   struct Question: CustomTestStringConvertible, Sendable {
     let testDescription: String

@@ -1,8 +1,9 @@
 // Requests of many connections that a thread of the server finds at once.
 
 import Dispatch
-import HTTPServer
 import Testing
+
+@testable import HTTPServer
 
 struct BurstTests {
   private static let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -36,6 +37,23 @@ struct BurstTests {
     for client in clients { try await client.send(Self.get) }
     end.signal()
     for client in [busy] + clients { #expect(try await client.readAnswer().status == 204) }
+    server.stop()
+  }
+
+  @Test func `however many connections end, the server looks for late ones once a tick`() async throws {
+    let start = ContinuousClock.now
+    let server = try HTTPServer(configuration: .patient, handler: echo)
+    let stays = try RawConnection(port: server.port)
+    for _ in 0..<300 {
+      let client = try RawConnection(port: server.port)
+      try await client.send(Self.get)
+      #expect(try await client.readAnswer().status == 200)
+      client.close()
+    }
+    while server.connectionCount > 1 { try await Task.sleep(for: .milliseconds(2)) }
+    // A tick is half a second where headers have as long as here.
+    #expect(Double(server.passCount) <= (ContinuousClock.now - start) / .milliseconds(500) + 1)
+    withExtendedLifetime(stays) {}
     server.stop()
   }
 }

@@ -222,6 +222,29 @@ struct StreamedBodyTests {
     #expect(answer.text == "no")
   }
 
+  @Test(.timeLimit(.minutes(1)))
+  func `content of a known length that nobody reads is given up, also when its pieces come from elsewhere`()
+    async throws
+  {
+    var configuration = HTTPServer.Configuration()
+    configuration.headerDeadline = .seconds(2)
+    configuration.idleLimit = .seconds(600)
+    configuration.paceStretch = .seconds(1)
+    configuration.slowestAnswerBytesPerSecond = 1_000_000_000
+    let server = try HTTPServer(
+      configuration: configuration,
+      handler: ClosureHandler { _ in
+        let pieces = AsyncStream { Task.isCancelled ? nil : [UInt8](repeating: 65, count: 65_536) }
+        return HTTPResponse(status: 200, body: .pieces(pieces, byteCount: 50_000_000))
+      })
+    let client = try RawConnection(port: server.port)
+    client.shrinkReceiveBuffer()
+    try await client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+    #expect(try await client.readHead().status == 200)
+    while server.connectionCount > 0 { try await Task.sleep(for: .milliseconds(5)) }
+    server.stop()
+  }
+
   @Test func `a server stops while a sink holds a body up`() async throws {
     let sink = TestSink(hasRoom: false)
     let server = try Self.server(sink)

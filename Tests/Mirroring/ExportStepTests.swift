@@ -32,7 +32,7 @@ private func slices(_ transaction: HistoryTransaction, _ limits: ExportLimits = 
   #expect(exported == (0..<1200).map { "p\($0)" })
 }
 
-@Test func `a slice is bounded by bytes, too, and one step above the limit goes alone`() {
+@Test func `T-E01 a slice is bounded by bytes, too, and one step above the limit goes alone`() {
   let changes = (0..<9).map { insert("Post", "p\($0)", ["title": .string(String(repeating: "x", count: 500_000))]) }
   #expect(slices(transaction(changes)).map(\.count) == [3, 3, 3])
   #expect(

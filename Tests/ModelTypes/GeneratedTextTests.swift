@@ -42,6 +42,13 @@ struct GeneratedTextTests {
     }
   }
 
+  @Test(arguments: ["Date", "UUID", "URI", "Decimal", "Transformable"])
+  func `a type of Foundation is imported, also for a transient attribute alone`(type: String) throws {
+    let attribute = "<attribute name='a' optional='YES' transient='YES' attributeType='\(type)'/>"
+    let bundle = try TemporaryBundle(["Test": "<model><entity name='A'>\(attribute)</entity></model>"])
+    #expect(try ModelTypes.source(of: bundle.url.path).contains("public import Foundation"))
+  }
+
   @Test func `versions come in the order in which Xcode numbers them`() throws {
     let model = "<model><entity name='A%'><attribute name='a' optional='YES' attributeType='String'/></entity></model>"
     let names = ["Test", "Test 2", "Test 3", "Test 9", "Test 10"]

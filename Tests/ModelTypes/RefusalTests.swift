@@ -76,6 +76,17 @@ struct Mistake: CustomTestStringConvertible {
       "<attribute name='b' optional='YES' attributeType='Integer 16' defaultValueString='x'/>",
       "3: The default of A.b is not a value of type Integer 16."),
     .property(
+      "an address that is none",
+      "<attribute name='b' optional='YES' attributeType='URI' defaultValueString='http://['/>",
+      "3: The default of A.b is not a value of type URI."),
+    Mistake(
+      "an empty address in a composite",
+      [
+        "<composite name='P'><attribute name='b' attributeType='URI' defaultValueString=''/></composite>",
+        "<entity name='A'>", "<attribute name='a' optional='YES' attributeType='Composite' elementName='P'/>",
+        "</entity>",
+      ], "4: The default of A.a.b is not a value of type URI."),
+    .property(
       "mergeable storage", "<attribute name='b' optional='YES' attributeType='String' usesMergeableStorage='YES'/>",
       "3: A.b uses mergeable storage."),
     .property(

@@ -13,9 +13,12 @@ private struct OneLine {
 
   var isEmpty: Bool { lines.count == 0 }
   var nextTime: ContinuousClock.Instant? { lines.nextTime }
+  var givenUpCount: Int { lines.givenUpCount }
 
-  mutating func put(_ ping: Ping, for device: PushLine.Device) -> PushLine.Addition {
-    lines.put(ping, for: device, in: Self.name)
+  mutating func put(_ ping: Ping, for device: PushLine.Device, at now: ContinuousClock.Instant = .now)
+    -> PushLine.Addition
+  {
+    lines.put(ping, for: device, in: Self.name, at: now)
   }
 
   mutating func takeDue(at now: ContinuousClock.Instant) -> [PushLine.Due] { lines.takeDue(at: now).map(\.push) }
@@ -166,26 +169,92 @@ private struct OneLine {
     #expect(line.takeDue(at: at(9)).map(\.key.device.registration) == [1])
   }
 
-  @Test func `memory is bounded over all places: the push of its place that waited longest goes`() throws {
+  @Test func `a service may ask for a pause of an hour, and no longer one`() throws {
+    var line = OneLine()
+    _ = line.put(try ping(), for: device(1))
+    let push = try #require(line.takeDue(at: at(0)).first)
+    let retry = line.retry(push, after: .seconds(86_400), of: .service, at: at(0))
+    #expect(retry == PushLine.Retry(isKept: true, servicePause: .seconds(3600)))
+    #expect(line.takeDue(at: at(3599)).isEmpty && line.takeDue(at: at(3600)).count == 1)
+  }
+
+  @Test func `a push that waited for too long is given up, however seldom its turn was`() throws {
+    var line = OneLine()
+    for number in 1...100 { _ = line.put(try ping(), for: device(Int64(number))) }
+    for push in line.takeDue(at: at(0)) { _ = line.retry(push, after: nil, of: .service, at: at(0)) }
+    // The service stays away, and one push at a time tries it.
+    var now = at(0)
+    while now < at(7100) {
+      for push in line.takeDue(at: now) { _ = line.retry(push, after: nil, of: .service, at: now) }
+      if line.takeDue(at: now).isEmpty { now = try #require(line.nextTime) }
+    }
+    _ = line.put(try ping("Late"), for: device(1), at: now)
+    let due = line.takeDue(at: max(now, at(7201)) + .seconds(300))
+    #expect(due.map(\.key.ping) == [try ping("Late").key])
+    #expect(line.givenUpCount == 100)
+    line.finish(try #require(due.first), at: at(7600))
+    #expect(line.takeDue(at: at(7600)).isEmpty && line.takeDue(at: at(7700)).isEmpty && line.isEmpty)
+  }
+
+  @Test func `a place that is away leaves room for others: where most pushes wait, those go`() throws {
+    var limits = PushLimits()
+    limits.count = 4
+    var lines = PushLines(limits)
+    let (one, two) = (PushLines.Name(service: "s", place: "one"), PushLines.Name(service: "s", place: "two"))
+    for number in 1...4 { _ = lines.put(try ping(), for: device(Int64(number)), in: one, at: start) }
+    for (line, push) in lines.takeDue(at: at(0)) {
+      _ = lines.retry(push, in: line, after: .seconds(600), of: .service, at: at(0))
+    }
+    for number in 5...6 {
+      let addition = lines.put(try ping(), for: device(Int64(number)), in: two, at: start)
+      #expect(addition == .displaced && lines.count == 4)
+    }
+    let due = lines.takeDue(at: at(1))
+    #expect(due.map(\.line) == [two, two] && due.map(\.push.key.device.registration) == [5, 6])
+    // One's two pushes, and two's two that are under way: one has the most that wait.
+    let more = lines.put(try ping(), for: device(7), in: two, at: start)
+    #expect(more == .displaced && lines.count == 4)
+    for (line, push) in due { lines.finish(push, in: line, at: at(1)) }
+    #expect(lines.takeDue(at: at(2)).map(\.push.key.device.registration) == [7])
+    #expect(lines.takeDue(at: at(600)).map(\.line) == [one])
+  }
+
+  @Test func `memory is bounded over all places: a push of the place where most wait goes`() throws {
     var limits = PushLimits()
     limits.count = 3
     var lines = PushLines(limits)
     let (one, two) = (PushLines.Name(service: "s", place: "one"), PushLines.Name(service: "s", place: "two"))
     for number in 1...5 {
-      let addition = lines.put(try ping(), for: device(Int64(number)), in: one)
+      let addition = lines.put(try ping(), for: device(Int64(number)), in: one, at: start)
       #expect(addition == (number > 3 ? .displaced : .added))
     }
     #expect(lines.count == 3)
-    // Another place has nothing to give up, so its push goes itself: many places take no more room than one.
-    let refused = lines.put(try ping(), for: device(6), in: two)
-    #expect(refused == .displaced && lines.count == 3)
+    // Many places take no more room than one, and another place has its part of it.
+    let second = lines.put(try ping(), for: device(6), in: two, at: start)
+    #expect(second == .displaced && lines.count == 3)
     let due = lines.takeDue(at: at(9))
-    #expect(due.map(\.push.key.device.registration) == [3, 4, 5])
+    #expect(due.map(\.push.key.device.registration) == [4, 5, 6])
+    // Nothing waits that could make room.
+    let refused = lines.put(try ping(), for: device(7), in: two, at: start)
+    #expect(refused == .displaced && lines.count == 3)
     for (line, push) in due { lines.finish(push, in: line, at: at(9)) }
     #expect(lines.takeDue(at: at(11)).isEmpty && lines.count == 0)
-    let added = lines.put(try ping(), for: device(6), in: two)
+    let added = lines.put(try ping(), for: device(6), in: two, at: start)
     #expect(added == .added)
     #expect(lines.takeDue(at: at(11)).map(\.line) == [two])
+  }
+
+  @Test func `what rests after a push makes room, and no push is lost for it`() throws {
+    var limits = PushLimits()
+    limits.count = 3
+    var lines = PushLines(limits)
+    let (one, two) = (PushLines.Name(service: "s", place: "one"), PushLines.Name(service: "s", place: "two"))
+    for number in 1...3 { _ = lines.put(try ping(), for: device(Int64(number)), in: one, at: start) }
+    for (line, push) in lines.takeDue(at: at(0)) { lines.finish(push, in: line, at: at(0)) }
+    #expect(lines.count == 3)
+    let added = lines.put(try ping(), for: device(4), in: two, at: at(1))
+    #expect(added == .added && lines.count == 3)
+    #expect(lines.takeDue(at: at(1)).map(\.push.key.device.registration) == [4])
   }
 
   @Test func `a user whose places are slow delays no other user`() throws {
@@ -195,11 +264,11 @@ private struct OneLine {
     var lines = PushLines(limits)
     for number in 1...4 {
       let slow = PushLine.Device(registration: Int64(number), user: "slow")
-      _ = lines.put(try ping(), for: slow, in: PushLines.Name(service: "s", place: "\(number)"))
+      _ = lines.put(try ping(), for: slow, in: PushLines.Name(service: "s", place: "\(number)"), at: start)
     }
     let first = lines.takeDue(at: at(0))
     #expect(first.count == 2)
-    _ = lines.put(try ping(), for: device(9), in: PushLines.Name(service: "s", place: "other"))
+    _ = lines.put(try ping(), for: device(9), in: PushLines.Name(service: "s", place: "other"), at: start)
     let other = lines.takeDue(at: at(0))
     #expect(other.map(\.push.key.device.registration) == [9])
     // The slow user's others have their turn when one of them ends.
@@ -230,7 +299,7 @@ private struct OneLine {
     var lines = PushLines(limits)
     let name = PushLines.Name(service: "s", place: "")
     func put(_ user: String, _ number: Int64) throws -> PushLine.Addition {
-      lines.put(try ping(), for: PushLine.Device(registration: number, user: user), in: name)
+      lines.put(try ping(), for: PushLine.Device(registration: number, user: user), in: name, at: start)
     }
     for number in 1...6 {
       let addition = try put("greedy", Int64(number))
@@ -247,7 +316,7 @@ private struct OneLine {
     var lines = PushLines(limits)
     for number in 1...20 {
       let name = PushLines.Name(service: "s", place: "\(number % 5)")
-      _ = lines.put(try ping(), for: device(Int64(number)), in: name)
+      _ = lines.put(try ping(), for: device(Int64(number)), in: name, at: start)
     }
     var sent: Set<Int64> = []
     var due = lines.takeDue(at: at(0))
@@ -305,7 +374,7 @@ private struct OneLine {
       let number = draw(12)
       // A device is always at the same place.
       let device = PushLine.Device(registration: Int64(number), user: "user \(number / 3)")
-      _ = lines.put(ping, for: device, in: PushLines.Name(service: "s", place: "\(number % 3)"))
+      _ = lines.put(ping, for: device, in: PushLines.Name(service: "s", place: "\(number % 3)"), at: now)
       latest[PushLine.Key(device: device, ping: ping.key)] = Int64(step)
       now += .milliseconds(draw(40))
       take()

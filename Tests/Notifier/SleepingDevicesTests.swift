@@ -6,6 +6,7 @@ import JSON
 import Records
 import ServiceBus
 import ServiceKit
+import Synchronization
 import Testing
 
 @testable import Notifier
@@ -156,8 +157,8 @@ import Testing
     var (mine, others) = (PushRoster(name: name), PushRoster(name: "notifier-other"))
     for roster in [0, 1] {
       let page = world.pushes.page(after: 0)
-      if roster == 0 { _ = (mine.share(with: ["notifier-other"]), mine.apply(page)) }
-      if roster == 1 { _ = (others.share(with: [name]), others.apply(page)) }
+      if roster == 0 { _ = (mine.follow(["notifier-other"]), mine.apply(page)) }
+      if roster == 1 { _ = (others.follow([name]), others.apply(page)) }
     }
     let own = Set((1...40).filter { [mine] in mine.isOwn(Int64($0)) })
     let theirs = Set((1...40).filter { [others] in others.isOwn(Int64($0)) })
@@ -179,6 +180,26 @@ import Testing
     #expect(paths == Set(own.map { "/\($0 - 1)" }))
     other.close()
     await world.stop()
+  }
+
+  @Test func `only a change of the notifiers ranks registrations, each of them once`() throws {
+    let book = PushBook()
+    for number in 0..<40 { try book.add("ann", "https://push.example.org/\(number)", device: "d\(number)") }
+    let ranked = Mutex<[Int64: Int]>([:])
+    var roster = PushRoster(name: "a") { name, id in
+      ranked.withLock { $0[id, default: 0] += 1 }
+      return PushRoster.rank(name, id)
+    }
+    _ = roster.apply(book.page(after: 0))
+    let first = roster.follow(["c", "b"])
+    #expect(first.begun.isEmpty && (10...35).contains(first.ended.count))
+    let counts = ranked.withLock(\.self)
+    #expect(counts.count == 40 && counts.values.allSatisfy { $0 <= 3 }, "\(counts)")
+    #expect(roster.follow(["b", "c"]) == PushRoster.Change())
+    #expect(ranked.withLock { $0 == counts })
+    let alone = roster.follow([])
+    #expect(alone.begun.map(\.id).sorted() == first.ended && alone.ended.isEmpty)
+    #expect(ranked.withLock { $0 == counts })
   }
 
   @Test func `without a service of its kind a device is not woken`() async throws {
@@ -220,5 +241,14 @@ import Testing
     #expect(try await world.eventually { try await world.metric("aquifer_pushes_dropped_total") == 1 })
     #expect(vendor.take().isEmpty)
     await world.stop()
+  }
+}
+
+extension PushRoster {
+  /// Takes over the share that this notifier has among others.
+  fileprivate mutating func follow(_ others: [String]) -> Change {
+    guard var share = newShare(with: others) else { return Change() }
+    for id in unranked(in: share) { share.rank(id) }
+    return adopt(share)
   }
 }

@@ -11,10 +11,10 @@ struct ComposeFile {
     root = try reader.mapping(indentation: 0)
   }
 
-  /// Services in the order of their dependencies.
+  /// Services that start together, in the order of their dependencies.
   var services: [(name: String, service: Value)] {
     var ordered: [(name: String, service: Value)] = []
-    var waiting = root["services"].members.sorted { $0.key < $1.key }
+    var waiting = root["services"].members.filter { $0.value["profiles"] == .null }.sorted { $0.key < $1.key }
     while !waiting.isEmpty {
       let ready = waiting.filter { entry in
         entry.value["depends_on"].members.keys.allSatisfy { name in ordered.contains { $0.name == name } }

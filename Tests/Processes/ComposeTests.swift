@@ -10,19 +10,22 @@ import Testing
   }
 
   @Test func `every service is confined, health-checked and not reachable from outside`() throws {
-    let services = try compose().services
+    let file = try compose()
+    let services = file.services
     #expect(services.map(\.name) == ["keys", "share", "notifier", "worker", "gateway"])
-    for (name, service) in services {
+    for (name, service) in services + [("restore", file.root["services"]["restore"])] {
       #expect(service["user"] == "10001:10001", "\(name)")
       #expect(service["read_only"] == true, "\(name)")
       #expect(service["cap_drop"] == ["ALL"], "\(name)")
       #expect(service["security_opt"] == ["no-new-privileges:true"], "\(name)")
       // The same limit that the process assumes without an option.
-      let memory = ["keys": "64m", "share": "256m", "notifier": "256m", "worker": "1024m", "gateway": "512m"]
+      let memory = [
+        "keys": "64m", "share": "256m", "notifier": "256m", "worker": "1024m", "gateway": "512m", "restore": "1024m",
+      ]
       #expect(service["mem_limit"].string == memory[name], "\(name)")
       #expect(service["pids_limit"] != .null, "\(name)")
-      // This service does its work and ends.
-      if name == "keys" { continue }
+      // These do their work and end.
+      if ["keys", "restore"].contains(name) { continue }
       #expect(service["healthcheck"]["test"].elements.prefix(3) == ["CMD", "aquifer", "health"], "\(name)")
       #expect(
         service["healthcheck"]["test"][3].string

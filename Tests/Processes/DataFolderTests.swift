@@ -282,11 +282,18 @@ struct FolderWorld {
       try world.copy(world.data, to: world.folder("older"))
       try await world.processes.start("worker-1", ["--data", world.data])
       _ = try await world.save()
+      let (_, token) = try await world.laptop.importedGraph()
       try world.replaceWorker(by: world.folder("older"))
       try await world.waitForVerdict("worker-2 takes no work")
       let accepted = try await world.installation.aquifer("shards", "accept", "all")
       #expect(accepted.code == 0, "\(accepted)")
       try await world.expectServed([name])
+      // More than was lost: a token of the lost state must not pass for one of the present state.
+      let names = [name, try await world.save(), try await world.save(), try await world.save()]
+      let text = token.string?.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+      let refused = try await world.laptop.send("GET", "/changes?after=\(text)")
+      #expect(refused.status == 410, "\(refused.status) \(refused.text)")
+      try await world.expectServed(names)
     }
   }
 

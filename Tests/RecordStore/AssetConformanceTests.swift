@@ -199,6 +199,27 @@ struct AssetConformanceTests {
     }
   }
 
+  @Test(arguments: StoreKind.queued)
+  func `an unused file of the wrong length makes way for an upload of the same content`(_ kind: StoreKind)
+    async throws
+  {
+    try await AssetWorld.with(kind) { world, shard in
+      let place = try await Place(in: shard)
+      let asset = try world.upload([1, 2, 3])
+      _ = try await shard.write { try $0.save(Sample.note("a", assets: [asset]), in: place) }
+      _ = try await shard.write { try $0.delete("a", in: place) }
+      try world.forgetUploads()
+      // Another file, because a shard's file is a link to that of the upload.
+      let path = world.assets.path(of: asset, shard: 0)
+      try FileManager.default.removeItem(atPath: path)
+      try Data([1]).write(to: URL(filePath: path))
+      #expect(try world.upload([1, 2, 3]) == asset)
+      _ = try await shard.write { try $0.save(Sample.note("b", assets: [asset]), in: place) }
+      try world.forgetUploads()
+      #expect(try world.assets.read(asset, shard: 0) == [1, 2, 3])
+    }
+  }
+
   @Test(arguments: StoreKind.allCases) func `a deleted zone lets go of its assets`(_ kind: StoreKind) async throws {
     var options = SQLiteRecordStore.Options()
     options.sweepLimit = 2

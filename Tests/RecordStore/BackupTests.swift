@@ -201,6 +201,51 @@ struct BackupTests {
     await restored.close()
   }
 
+  @Test
+  func `with a shard from an earlier backup every home forwards again what that backup can't have`() async throws {
+    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: data + "/shards", assets: assets), shardCount: 2)
+    let shards = [try await store.open(shard: 0), try await store.open(shard: 1)]
+    let place = try await Place(in: shards[0])
+    let day = ShardRenewal.forwardingTime
+    let (earlierBegan, began) = (100 * day, 110 * day)
+    let home = try await shards[0].write { transaction in
+      var mirror = try transaction.makeMirror(
+        "home", in: place.database, userRecordName: "ada", scope: .shared, modelHash: "hash", configuration: nil,
+        deviceName: nil, createdAt: 5)
+      for (index, at) in [earlierBegan - 2 * day, earlierBegan - 1000, began - 3 * day, began - 1000].enumerated() {
+        try transaction.append(
+          StoredTransaction(
+            number: Int64(index) + 1, transactionID: Sample.uuid(index), author: nil, appendedAt: at, payload: [1]),
+          to: mirror.key)
+      }
+      mirror = try #require(try transaction.mirror(key: mirror.key))
+      mirror.exportedTransactionNumber = 4
+      try transaction.update(mirror)
+      return mirror.key
+    }
+    let earlier = try BackupFolder(folder.path + "/earlier")
+    try earlier.begin(mark: "one")
+    var parts: [ShardCopy] = []
+    for shard in shards { parts.append(try await shard.copy(to: BackupPlace(folder: earlier.draft))) }
+    try finish(parts, of: 2, startedAt: earlierBegan, in: earlier)
+    try backup.begin(mark: "two")
+    let missing = [BackupManifest.Missing(shard: 1, reason: "it is damaged")]
+    let part = try await shards[0].copy(to: BackupPlace(folder: backup.draft))
+    try finish([part], of: 2, startedAt: began, missing: missing)
+    for shard in shards { await shard.close() }
+
+    for (name, gaps, number) in [
+      ("filled", .filled(from: earlier.path), 1), ("emptied", .empty, 3),
+    ] as [(String, BackupRestore.Gaps, Int64)] {
+      _ = try restore(to: "\(folder.path)/\(name)", gaps: gaps)
+      let restored = try await SQLiteRecordStore(
+        SQLiteConfiguration(directory: "\(folder.path)/\(name)/shards"), shardCount: 2
+      ).open(shard: 0)
+      #expect(try await restored.read { try $0.mirror(key: home)?.exportedTransactionNumber } == number)
+      await restored.close()
+    }
+  }
+
   /// Completes a backup of the copied shards.
   private func finish(
     _ parts: [ShardCopy], of count: Int = 1, startedAt: Int64 = 1, missing: [BackupManifest.Missing] = [],
@@ -247,6 +292,11 @@ struct BackupTests {
       }
       #expect(names.sorted() == ["shard-0.sqlite", "shard-1.sqlite"])
     }
+    let emptied = try await SQLiteRecordStore(
+      SQLiteConfiguration(directory: folder.path + "/emptied/shards"), shardCount: 2
+    ).open(shard: 1)
+    for number in try await RenewalTests.firstNumbers(in: emptied, "ada") { #expect(number > 1_000_000) }
+    await emptied.close()
     // This backup lacks the shard, too.
     #expect(throws: StoreError.self) { try restore(to: folder.path + "/again", gaps: .filled(from: backup.path)) }
   }
@@ -295,5 +345,12 @@ struct BackupTests {
     try FileManager.default.createDirectory(atPath: backup.path + "/x", withIntermediateDirectories: true)
     #expect(throws: StoreError.self) { try backup.begin(mark: "three") }
     #expect(throws: StoreError.self) { try BackupFolder("relative") }
+  }
+
+  @Test func `a backup whose process ended before its folder had its name makes room for the next`() async throws {
+    _ = try await back(up: 1, then: 0)
+    try FileManager.default.moveItem(atPath: backup.path, toPath: backup.draft)
+    try backup.begin(mark: "next")
+    try backup.check(mark: "next")
   }
 }

@@ -39,6 +39,67 @@ struct ClusterFaultTests {
     #expect(try clusters.places() == ["west"])
   }
 
+  /// Brings a cluster back to a state in which it has shard 0 for its own, as `aquifer renew` leaves it.
+  private static func bringBack(_ cluster: PostgreSQLConfiguration) throws {
+    let arriving = ShardStanding(shardCount: 2, epoch: 1, installation: nil, move: 4711)
+    try cluster.receive(MovingShard(shard: 0, standing: arriving, counters: [], lastConflict: 0)) { _ in }
+    try cluster.admit(shard: 0, move: 4711)
+    #expect(try cluster.renewRestored() == 1)
+  }
+
+  @Test func `a shard that two clusters have for their own is served until that is noticed, and then by neither`()
+    async throws
+  {
+    let clusters = try Clusters()
+    let store = try ClusteredRecordStore(clusters.all, shardCount: 2)
+    store.follow(Clusters.told("west"))
+    let shard = try await store.open(shard: 0)
+    let place = try await Place(in: shard)
+    _ = try await shard.write { try $0.save(Sample.note("late"), in: place) }
+    await store.whenTidy()
+    await shard.close()
+    // The main cluster and the directory are as they were before the shard left.
+    let main = try #require(clusters.all["main"])
+    try Self.bringBack(main)
+    let (news, told) = AsyncStream.makeStream(of: String.self)
+    let later = try ClusteredRecordStore(clusters.all, shardCount: 2, report: { told.yield($0) })
+    later.follow(Clusters.told("main"))
+    let stale = try #require(try await later.open(shard: 0, knownEpoch: shard.epoch) as? SQLiteShardStore)
+    await later.whenTidy()
+    let refusal = StoreError.foreign("shard 0 is in several clusters, main, west: remove what is not in use")
+    #expect(stale.failure == refusal)
+    await stale.close()
+    await #expect(throws: refusal) { try await later.open(shard: 0, knownEpoch: stale.epoch) }
+    told.finish()
+    for await line in news { #expect(!line.contains("no copy")) }
+    #expect(try clusters.places() == ["main", "west"])
+
+    try clusters.run(["DROP SCHEMA \(main.schema(ofShard: 0)) CASCADE"], in: "main")
+    let found = try await later.open(shard: 0, knownEpoch: shard.epoch)
+    #expect(try await found.read { try $0.counts().records } == 1)
+    await later.whenTidy()
+    #expect(found.failure == nil)
+    await found.close()
+  }
+
+  @Test func `the copy of a cluster that was brought back is not taken for a shard that has arrived`() async throws {
+    let clusters = try Clusters()
+    let store = try ClusteredRecordStore(clusters.all, shardCount: 2)
+    store.follow(Clusters.told())
+    let shard = try await store.open(shard: 0)
+    _ = try await Place(in: shard)
+    await store.whenTidy()
+    await shard.close()
+    try Self.bringBack(try #require(clusters.all["west"]))
+    let later = try ClusteredRecordStore(clusters.without("main"), shardCount: 2)
+    later.follow(Clusters.told(target: "west"))
+    await #expect {
+      try await later.open(shard: 0, knownEpoch: shard.epoch)
+    } throws: {
+      if case StoreError.unreachable = $0 { true } else { false }
+    }
+  }
+
   @Test func `a copy of another installation stays, and keeps its cluster from taking the shard`() async throws {
     let clusters = try Clusters(installation: InstallationID(text: "00000000000000aa"))
     var other = try #require(clusters.all["west"])

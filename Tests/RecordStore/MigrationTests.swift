@@ -99,6 +99,29 @@ struct MigrationTests {
     }
   }
 
+  @Test func `a single shard that a database has lost comes from restored files, and the others stay`() async throws {
+    let places = try Places()
+    for isInDatabase in [true, false] {
+      for shard in 0..<2 {
+        await (try await places.store(isInDatabase: isInDatabase).open(shard: shard)).close()
+      }
+    }
+    let lost = places.database.schema(ofShard: 1)
+    let session = try Session(places.database.session(ofShard: 1))
+    try session.transaction { _ = try session.rows(Command("drop", "DROP SCHEMA \(lost) CASCADE")) }
+    session.close()
+    let migration = places.migration(toDatabase: true)
+    await #expect(throws: StoreError.self) { try await migration.run() }
+    await #expect(throws: StoreError.self) { try await migration.run(only: 0) }
+    await #expect(throws: StoreError.self) { try await migration.run(only: 7) }
+    #expect(try await migration.run(only: 1, isTrial: true) == StoreMigration.Tally(moved: 1))
+    #expect(try await migration.run(only: 1).moved == 1)
+    #expect(try await migration.run(only: 1) == StoreMigration.Tally(present: 1))
+    await (try await places.store(isInDatabase: true).open(shard: 1, knownEpoch: 1)).close()
+    // The other one is not touched.
+    await (try await places.store(isInDatabase: false).open(shard: 0)).close()
+  }
+
   @Test func `both engines have the same tables with the same columns`() async throws {
     let places = try Places()
     await (try await places.store(isInDatabase: true).open(shard: 0)).close()

@@ -281,3 +281,48 @@ func `a refused save of which one object was read anew is one save again`(name: 
   try await refused.store.replica.retry(refused.identifier)
   #expect(try await refused.waiting() == [refused.sentChanges])
 }
+
+/// A tag that the server refuses as a duplicate of another, and a photo that leads to it.
+private func refuseDuplicate(_ winner: ImportedChange) async throws -> (store: TestStore, identifiers: [String]) {
+  let store = try await TestStore.make()
+  try await store.replica.apply(page("t1", saved("Photo", "P1"), winner), event: nil)
+  try await store.save { save in
+    try save.insert("Tag", "L", ["name": .text("sea")])
+    try save.link("Photo", "P1", "tags", "L")
+  }
+  try await store.save { save in
+    try save.insert("Photo", "P2", ["title": .text("mine")])
+    try save.insert("PhotoData", "D1", ["photo": .object("P2")])
+  }
+  let error = ServerError(status: 409, serverErrorCode: "CONFLICT", reason: "there is such an object")
+  while let batch = try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1) {
+    _ = try await store.replica.refuse(batch, at: nil, error: error)
+  }
+  return (store, try await store.replica.undecided().map(\.identifier))
+}
+
+@Test func `a winner of a zone that the photo is not known to lie in takes the duplicate's place all the same`()
+  async throws
+{
+  // Another device has moved the photo there; no page has told it yet.
+  let share = ZoneID(zoneName: "share", ownerRecordName: "_me")
+  let winner = ImportedObject(entity: "Tag", objectID: "W", zoneID: share, attributes: [:], recordChangeTag: "1")
+  let (store, identifiers) = try await refuseDuplicate(.save(winner))
+  try await store.replica.adopt([AnyObjectID(entityName: "Tag", recordName: "L"): "W"], for: [identifiers[0]])
+  #expect(try await store.related("Photo", "P1", "tags") == ["W"])
+  #expect(try await store.names(Query("Tag")) == ["W"])
+  let sent = try await store.outbox().flatMap(\.changes).map(\.relationships)
+  #expect(sent.contains(["tags": .toManyEdits(add: ["W"], remove: [])]))
+}
+
+@Test func `a save is undone whose duplicate's place the winner can't take, and mirroring goes on`() async throws {
+  let (store, identifiers) = try await refuseDuplicate(saved("Tag", "W"))
+  // The data of a photo can't lead to a tag.
+  try await store.replica.adopt([AnyObjectID(entityName: "Photo", recordName: "P2"): "W"], for: identifiers)
+  #expect(try await store.replica.undecided().isEmpty)
+  #expect(try await store.replica.rejected().map(\.identifier) == identifiers)
+  #expect(try await store.outbox().isEmpty)
+  #expect(try await store.names(Query("PhotoData")) == ["D1"])
+  let waiting = try await store.replica.objectsToReread(limit: 10).map(\.recordName)
+  #expect(Set(waiting) == ["P1", "P2", "L", "D1"])
+}

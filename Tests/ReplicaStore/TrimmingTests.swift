@@ -7,22 +7,41 @@ import Testing
 @testable import ReplicaStore
 
 extension TestStore {
-  /// Imports an object whose content the server has, and lets the content arrive.
-  fileprivate func fetch(_ text: String, of photo: String) async throws {
-    let data = Data(text.utf8)
-    let name = ContentName(checksum: SHA256.name(of: data), byteCount: Int64(data.count))
+  /// Imports an object whose content the server has.
+  fileprivate func hear(of text: String, at photo: String) async throws {
+    let name = name(text)
     let asset = AssetReference(fileChecksum: name.fileChecksum, size: name.byteCount, downloadURL: "http://127.0.0.1/a")
     try await replica.apply(page("t", saved("Photo", photo, ["image": .asset(asset)])), event: nil)
+  }
+
+  /// Imports an object whose content the server has, and lets the content arrive.
+  fileprivate func fetch(_ text: String, of photo: String) async throws {
+    try await hear(of: text, at: photo)
+    let (data, name) = (Data(text.utf8), name(text))
     let partial = replica.partialPath(of: name.checksum)
     try FileManager.default.createDirectory(atPath: replica.contents.path(of: ""), withIntermediateDirectories: true)
     try data.write(to: URL(filePath: partial))
     #expect(try await replica.acceptContent(name.checksum))
   }
 
-  fileprivate func isHere(_ text: String) -> Bool {
+  /// Saves an object with a content.
+  /// - Parameter hasBytes: false: the app copies the attribute of another object.
+  fileprivate func insert(_ photo: String, _ text: String, hasBytes: Bool = true) async throws {
+    let name = name(text)
+    let contents: [String: ContentSource] = hasBytes ? [name.checksum: .data(Data(text.utf8))] : [:]
+    try await save { save in
+      let columns = try save.schema.entity("Photo").columns
+      try save.insert(
+        AnyObjectID(entityName: "Photo", recordName: photo),
+        columns.map { $0.name == "image" ? .text(name.text) : .null }, contents: contents)
+    }
+  }
+
+  fileprivate func isHere(_ text: String) -> Bool { replica.contents.localPath(of: name(text)) != nil }
+
+  private func name(_ text: String) -> ContentName {
     let data = Data(text.utf8)
-    return replica.contents.localPath(of: ContentName(checksum: SHA256.name(of: data), byteCount: Int64(data.count)))
-      != nil
+    return ContentName(checksum: SHA256.name(of: data), byteCount: Int64(data.count))
   }
 }
 
@@ -30,15 +49,7 @@ extension TestStore {
   async throws
 {
   let store = try await TestStore.make { $0.contentByteLimit = 1 }
-  let own = Data("made here".utf8)
-  let name = ContentName(checksum: SHA256.name(of: own), byteCount: Int64(own.count))
-  try await store.save { save in
-    let columns = try save.schema.entity("Photo").columns
-    try save.insert(
-      AnyObjectID(entityName: "Photo", recordName: "own"),
-      columns.map { $0.name == "image" ? .text(name.text) : .null },
-      contents: [name.checksum: .data(own)])
-  }
+  try await store.insert("own", "made here")
   try await store.fetch("first", of: "P1")
   try await store.fetch("second", of: "P2")
   #expect(store.isHere("second") && !store.isHere("first") && store.isHere("made here"))
@@ -51,4 +62,22 @@ extension TestStore {
   try await store.export()
   try await store.fetch("fourth", of: "P4")
   #expect(!store.isHere("second") && !store.isHere("third") && !store.isHere("made here") && store.isHere("fourth"))
+}
+
+@Test(arguments: [true, false])
+func `a content that the server has stays while a save names it that waits to be sent`(hasBytes: Bool) async throws {
+  let store = try await TestStore.make { $0.contentByteLimit = 1 }
+  try await store.fetch("first", of: "P1")
+  try await store.insert("own", "first", hasBytes: hasBytes)
+  try await store.hear(of: "first", at: "P3")
+  try await store.replica.apply(
+    page(
+      "t", .delete(entity: "Photo", objectID: "P1", zoneID: zone),
+      .delete(entity: "Photo", objectID: "P3", zoneID: zone)),
+    event: nil)
+  try await store.fetch("second", of: "P2")
+  #expect(store.isHere("first"))
+  try await store.export()
+  try await store.fetch("third", of: "P4")
+  #expect(!store.isHere("first") && !store.isHere("second"))
 }

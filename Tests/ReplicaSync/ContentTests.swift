@@ -186,6 +186,25 @@ import Testing
     }
   }
 
+  @Test func `a content that the server has no more is asked for once, and again when it is read`() async throws {
+    try await withTwoDevices { phone, laptop, content, name in
+      try await insert("p1", name, into: try replica(phone), [name.checksum: .data(content)])
+      for device in [phone, laptop] { try await device.sync() }
+      try await phone.replica.save { $0.delete("p1") }
+      for device in [phone, laptop] { try await device.sync() }
+      try await misplace(name, at: laptop, until: .distantPast)
+      for _ in 0..<2 {
+        await #expect(throws: StoreError.damaged("the server has no content \(name.checksum)")) {
+          try await laptop.loop.fetchContent(name.checksum)
+        }
+        #expect(try await laptop.replica.store.figures().missingContents == 0)
+      }
+      try await insert("p2", name, into: try replica(phone), [name.checksum: .data(content)])
+      for device in [phone, laptop] { try await device.sync() }
+      try await expect(content, name, at: laptop)
+    }
+  }
+
   @Test func `a content is fetched from the copy that this device made when the original is deleted`() async throws {
     try await withTwoDevices { phone, laptop, content, name in
       try await insert("p1", name, into: try replica(phone), [name.checksum: .data(content)])

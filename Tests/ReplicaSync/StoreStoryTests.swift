@@ -137,6 +137,39 @@ private final class KeptTokens: Account.TokenStore {
     }
   }
 
+  @Test func `the event of an import counts what its page brought, also if a request after the page is lost`()
+    async throws
+  {
+    try await Server.run { server in
+      let user = try await server.user("grace")
+      let looksToLose = Mutex(0)
+      let transport = FaultyTransport(inner: CurlTransport()) { request in
+        guard request.url.contains("/objects/") else { return .none }
+        return looksToLose.withLock { left in
+          left -= 1
+          return left >= 0 ? .losesRequest : .none
+        }
+      }
+      let replica = try await stored(server)
+      let phone = try await Device(user, replica: replica, transport: transport)
+      try await phone.sync()
+      await phone.mirroring.stop()
+      let laptop = try await Device(user, replica: try await stored(server))
+      try await laptop.replica.save { edit in
+        for number in 0..<3 { edit.insert("Tag", "t\(number)", ["name": .string("sea")]) }
+      }
+      try await laptop.sync()
+      try await phone.replica.save { $0.insert("Tag", "CD_FAKE_tag", ["name": .string("no")]) }
+      // When the save is set aside, and after the page.
+      looksToLose.withLock { $0 = 2 }
+      try await phone.sync()
+      #expect(try await phone.shown().count == 3)
+      let imports = try await replica.replica.mirrorEvents(after: nil, afterEvent: nil, type: .import)
+      #expect(imports.contains { !$0.succeeded && $0.savedCount == 3 })
+      for device in [phone, laptop] { await device.mirroring.stop() }
+    }
+  }
+
   @Test func `a model that the server does not know is told with what is missing, and nothing is sent`() async throws {
     try await Server.run { server in
       let user = try await server.user("grace")

@@ -201,7 +201,8 @@ package final class NaiveReplica: MirroredStore {
       return AppliedPage(
         importToken: page.importToken, savedCount: 0, deletedCount: 0, endedZones: [], didSwap: false)
     }
-    tell(Commit(transactionNumber: file.lastNumber, isImport: true, hasExports: false, entityNames: []))
+    // Told by the commit too, because a request that follows the page may fail.
+    tell(Commit(transactionNumber: file.lastNumber, isImport: true, hasExports: applied.sendsAgain, entityNames: []))
     return applied
   }
 
@@ -265,6 +266,7 @@ package final class NaiveReplica: MirroredStore {
   package func keepAddress(
     _ downloadURL: String, of owner: AnyObjectID, for checksum: String, until expiry: Date
   ) async throws(StoreError) {}
+  package func forgetAddress(of checksum: String) async throws(StoreError) {}
   package func partialPath(of checksum: String) -> String { "" }
   package func acceptContent(_ checksum: String) async throws(StoreError) -> Bool { false }
 }

@@ -62,10 +62,11 @@ struct MortalStore: RecordStore {
   let life: Mortality
 
   /// A dead process opens nothing: a raised epoch would not be in the copy of its files.
-  func open(shard: Int, knownEpoch: Int64) async throws -> any ShardStore {
+  func open(shard: Int, knownEpoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
     guard let files = life.files, life.beginsRead() else { throw StoreError.closed(shard: shard) }
     defer { life.ends() }
-    return MortalShard(base: try await files.open(shard: shard, knownEpoch: knownEpoch), life: life)
+    let opened = try await files.open(shard: shard, knownEpoch: knownEpoch, renewingBelow: bound)
+    return MortalShard(base: opened, life: life)
   }
   func holder(ofShard shard: Int) -> String? { life.files?.holder(ofShard: shard) }
 }

@@ -137,6 +137,29 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     pushes.close()
   }
 
+  @Test
+  func `a batch that is too large goes in halves, and a value that is too large by itself is dropped and counted`()
+    async
+  {
+    let subscriber = Subscriber()
+    let pushes = ConflatedPush<Int, Change>(
+      firstPause: .milliseconds(1), longestPause: .milliseconds(5),
+      send: { _, changes in
+        if changes.count > 3 || changes.contains(where: { $0.zone == 7 }) { throw BusError(.tooLarge, "a long batch") }
+        try await subscriber.take(changes)
+      }, key: { $0.zone }, merge: { $1.sequence >= $0.sequence ? $1 : $0 })
+    pushes.subscribers([peer("a")])
+    for zone in 1...20 { pushes.push(Change(zone: zone, sequence: zone)) }
+    var expected: [Int: Int] = [:]
+    for zone in 1...20 where zone != 7 { expected[zone] = zone }
+    await subscriber.reaches(expected)
+    await eventually { pushes.droppedCount == 1 }
+    pushes.push(Change(zone: 7, sequence: 1))
+    await eventually { pushes.droppedCount == 2 }
+    #expect(pushes.pendingCounts == ["a": 0])
+    pushes.close()
+  }
+
   @Test func `a subscriber that left is forgotten with its entries, and one that came back starts empty`() async {
     let subscriber = Subscriber()
     let pushes = push(to: ["a": subscriber])

@@ -2,6 +2,7 @@
 
 import JSON
 import Records
+import SQLite
 import ServiceBus
 import Testing
 
@@ -57,6 +58,16 @@ private struct Scene {
     #expect(sessions.map(\.isOwn) == [false, true])
     #expect(try await scene.world.authenticate(user: token).grant == ":s" + sessions[0].name)
     #expect(try await scene.use().account?.hasPassword == true)
+  }
+
+  @Test(.tags(.sqliteFile)) func `the account page reads no sessions of others`() async throws {
+    let world = try await World.withContainer()
+    await world.service.close()
+    let connection = try Connection(exclusive: world.folder.path + "/directory.sqlite", mode: .readWrite)
+    let query = "EXPLAIN QUERY PLAN " + Directory.sessionsOfUser.text
+    let plan = try connection.prepare(SQL("plan", query)).all { $0.text(3) }
+    #expect(plan.contains { $0.contains("sessionUser (user=?)") }, "\(plan)")
+    #expect(!plan.contains { $0.hasPrefix("SCAN") }, "\(plan)")
   }
 
   @Test func `sessions end one by one, and all others at once`() async throws {

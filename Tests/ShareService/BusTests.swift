@@ -160,7 +160,7 @@ import Testing
     }
   }
 
-  @Test func `T-S07 everybody is told of credentials and schemas that changed`() async throws {
+  @Test func `everybody is told of credentials and schemas that changed`() async throws {
     try await withService { network, service in
       let gateway = await gateway(network)
       let worker = Neighbour("worker-1", .worker, network, report: "{}")

@@ -109,7 +109,71 @@ import Testing
     await world.service.removals.round()
     #expect(shards.take().count == 4)
     try await world.refused("GET", "/admin/1/users/alice", status: 404)
-    try await world.refused("DELETE", "/admin/1/users/\(alice.recordName)", status: 404)
+    try await world.refused("DELETE", "/admin/1/users/alice", status: 404)
+    #expect(try await world.service.directory.departures() == [])
+  }
+
+  /// Lets the shards remove the data of the users who were deleted, both times.
+  private func finish(_ world: World) async throws {
+    await world.service.removals.round()
+    world.clock.advance(by: Directory.departureGrace)
+    await world.service.removals.round()
+    #expect(try await world.service.directory.departures() == [])
+  }
+
+  private func note(_ shard: Int, _ epoch: Int64, in world: World) async throws {
+    _ = try await world.service.directory.note(NoteShardEpochs(epochs: [.init(shard: shard, epoch: epoch)]))
+  }
+
+  @Test func `a shard that a backup brings back removes the data of users who were deleted since, once more`()
+    async throws
+  {
+    let world = try await World.withContainer()
+    let alice = try await world.user("alice")
+    try await note(2, 7, in: world)
+    try await world.ok("DELETE", "/admin/1/users/alice")
+    let shards = await Shards(world)
+    try await finish(world)
+    #expect(shards.take().count == 8)
+    // Another opening brings nothing back.
+    try await note(2, 8, in: world)
+    await world.service.removals.round()
+    #expect(shards.take() == [])
+    // `ShardRenewal` raises the epoch to the time.
+    try await note(2, 1_900_000_000_000, in: world)
+    await world.service.removals.round()
+    #expect(shards.take() == (0..<4).map { "\($0) \(alice.recordName)" })
+    await world.service.removals.round()
+    #expect(shards.take() == [])
+    #expect(try await world.service.directory.departures() == [])
+    try await world.refused("GET", "/admin/1/users/alice", status: 404)
+
+    // No backup is kept for so long.
+    world.clock.advance(by: 401 * 86_400_000)
+    let bob = try await world.user("bob")
+    try await world.ok("DELETE", "/admin/1/users/bob")
+    try await finish(world)
+    _ = shards.take()
+    try await note(2, 1_990_000_000_000, in: world)
+    await world.service.removals.round()
+    #expect(shards.take() == (0..<4).map { "\($0) \(bob.recordName)" })
+  }
+
+  @Test func `an operator has the data of a user removed whom only a backup knew`() async throws {
+    let world = try await World.withContainer()
+    let shards = await Shards(world)
+    let name = "_0123456789abcdef0123456789abcdef"
+    for wrong in ["_zoe", name.uppercased(), name + "0"] {
+      try await world.refused("DELETE", "/admin/1/users/\(wrong)", status: 404)
+    }
+    let answer = try await world.ok("DELETE", "/admin/1/users/\(name)")
+    #expect(answer["userRecordName"]?.string == name && answer["state"]?.string == "removing")
+    try await finish(world)
+    #expect(shards.take() == (0..<2).flatMap { _ in (0..<4).map { "\($0) \(name)" } })
+    // Also a second time, which removes what a later restore has brought back.
+    try await world.ok("DELETE", "/admin/1/users/\(name)")
+    try await finish(world)
+    #expect(shards.take().count == 8)
   }
 
   @Test func `lists say what users hold, and in a container who holds something`() async throws {

@@ -39,10 +39,11 @@ private struct Scene {
       PollDeviceSignIn(container: World.container, environment: environment, deviceCode: device))
   }
 
-  func use(_ act: UseAccount.Act) async throws -> UseAccount.Reply {
-    try await world.service.directory.use(
+  func use(_ act: UseAccount.Act, from address: String = "192.0.2.1") async throws -> UseAccount.Reply {
+    try await world.service.signIns.use(
       UseAccount(
-        container: World.container, environment: .development, userRecordName: user, grant: pageGrant, act: act))
+        container: World.container, environment: .development, userRecordName: user, grant: pageGrant, act: act,
+        clientAddress: address))
   }
 
   func lookUp(_ code: UserCode, from address: String = "192.0.2.1") async throws -> LookUpDeviceSignIn.Reply {
@@ -176,6 +177,65 @@ private struct Scene {
     #expect(try await scene.lookUp(code).device == nil, "a guesser has to wait with the right one, too")
   }
 
+  @Test func `guesses at codes count whatever is asked about them, and allowing a device costs nothing`() async throws {
+    let scene = try await Scene()
+    let wrong = try #require(UserCode("BBBB-BBBB"))
+    for _ in 0..<10 { #expect(try await scene.use(.allowDevice(try await scene.begun().code)).refusal == nil) }
+    var replies: [UseAccount.Reply] = []
+    for number in 0..<8 {
+      replies.append(try await scene.use(number % 2 == 0 ? .allowDevice(wrong) : .refuseDevice(wrong)))
+    }
+    #expect(replies.prefix(5).allSatisfy { $0.refusal == .device && $0.retryAfter == nil })
+    #expect(replies.suffix(3).allSatisfy { $0.account == nil && $0.retryAfter != nil })
+    let code = try await scene.begun().code
+    #expect(try await scene.lookUp(code).retryAfter != nil, "all guesses count together")
+    #expect(try await scene.use(.allowDevice(code)).retryAfter != nil, "a guesser has to wait with the right one, too")
+    #expect(try await scene.use(.look).account != nil, "nothing else waits")
+    #expect(try await scene.use(.allowDevice(code), from: "192.0.2.3").refusal == nil)
+  }
+
+  @Test func `a person's answer about a device is answered alike when it is repeated`() async throws {
+    let scene = try await Scene()
+    for act in [UseAccount.Act.allowDevice, UseAccount.Act.refuseDevice] {
+      let (device, code) = try await scene.begun()
+      for _ in 0..<3 { #expect(try await scene.use(act(code)).refusal == nil) }
+      #expect(try await scene.poll(device) != .pending)
+      #expect(try await scene.use(act(code)).refusal == .device)
+    }
+    let noted = try #require(try await scene.world.ok("GET", "/admin/1/sign-ins")["signIns"]?.elements)
+    #expect(noted.count { $0["refusal"]?.string == "person" } == 1)
+  }
+
+  @Test func `addresses of one customer's network have a bounded number of devices that wait together`() async throws {
+    let scene = try await Scene()
+    for number in 0..<Directory.devicesPerAddress {
+      #expect(try await scene.begin(from: "2001:db8:1:2::\(number)") != nil)
+    }
+    #expect(try await scene.begin(from: "2001:db8:1:2:ffff::1") == nil)
+    for network in 3..<7 {
+      for number in 0..<Directory.devicesPerAddress {
+        #expect(try await scene.begin(from: "2001:db8:1:\(network)::\(number)") != nil)
+      }
+    }
+    #expect(try await scene.begin(from: "2001:db8:1:7::1") == nil, "a customer may own it all")
+    #expect(try await scene.begin(from: "2001:db8:2:7::1") != nil)
+    #expect(try await scene.begin(from: "::ffff:192.0.2.10") != nil)
+  }
+
+  @Test(.tags(.sqliteFile)) func `an app whose devices all wait leaves room for those of the others`() async throws {
+    let scene = try await Scene()
+    let other = "iCloud.org.example.other"
+    try await scene.world.ok("POST", "/admin/1/containers", #"{"container":"\#(other)"}"#)
+    #expect(try await scene.begin() != nil)
+    try await scene.world.service.directory.fillWithDevices(Directory.devicesPerContainer - 1)
+    #expect(try await scene.begin(from: "192.0.2.11") == nil)
+    let reply = try await scene.world.service.directory.begin(
+      BeginDeviceSignIn(
+        container: try #require(ContainerID(rawValue: other)), environment: .development, grant: "a:",
+        source: SignInSource(way: .device, address: "192.0.2.11")))
+    #expect(reply.deviceCode != nil)
+  }
+
   @Test func `an address has a bounded number of devices that wait`() async throws {
     let scene = try await Scene()
     for _ in 0..<Directory.devicesPerAddress { #expect(try await scene.begin() != nil) }
@@ -183,6 +243,19 @@ private struct Scene {
     #expect(try await scene.begin(from: "192.0.2.10") != nil)
     scene.world.clock.advance(by: BeginDeviceSignIn.lifetime)
     #expect(try await scene.begin() != nil)
+  }
+}
+
+extension Directory {
+  /// Lets devices of many networks wait beside one that waits, for the same app.
+  fileprivate func fillWithDevices(_ count: Int) throws {
+    try connection.execute(
+      """
+      WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(count))
+      INSERT INTO deviceSignIn (device, userCode, container, environment, grantText, address, created, expires)
+      SELECT randomblob(32), 'code ' || i, container, environment, grantText, 'address ' || i, created, expires
+      FROM n JOIN (SELECT * FROM deviceSignIn LIMIT 1);
+      """)
   }
 }
 

@@ -43,7 +43,7 @@ import Testing
   }
 
   /// Runs a world on such a disk; the world ends before the disk does.
-  private static func run(_ body: (World, Disk) async throws -> World) async throws {
+  static func run(_ body: (World, Disk) async throws -> World) async throws {
     let folder = TemporaryFolder()
     let disk = Disk(folder)
     let world = try await body(World.withContainer(in: folder), disk)

@@ -35,7 +35,9 @@ private final class Authenticator {
       "origin": "\"\(party.origin)\"", "crossOrigin": "false",
     ]
     all.merge(members) { $1 }
-    return Array("{\(all.map { "\"\($0.key)\":\($0.value)" }.joined(separator: ","))}".utf8)
+    // In an order, so that a repetition has the same bytes.
+    let ordered = all.sorted { $0.key < $1.key }
+    return Array("{\(ordered.map { "\"\($0.key)\":\($0.value)" }.joined(separator: ","))}".utf8)
   }
 
   /// A cheat, or a mistake of the browser.
@@ -150,6 +152,23 @@ private struct Scene {
       try await scene.signIn(first, nonce: "s-1"), try await scene.signIn(second, nonce: "s-2"),
     ]
     #expect(tokens.count { $0 != nil } == 1)
+  }
+
+  @Test func `a registration that is repeated is answered alike, and adds nothing more`() async throws {
+    let scene = try await Scene()
+    let device = Authenticator()
+    let challenge = scene.challenge(for: scene.user, nonce: "r-1")
+    for _ in 0..<3 { #expect(try await scene.register(device, challenge: challenge) == nil) }
+    let way = try #require(try await scene.use(.look).account?.ways.first)
+    #expect(try await scene.use(.look).account?.ways.count == 1)
+    #expect(try await scene.register(Authenticator("twin"), challenge: challenge) == .passkey)
+    for number in 2...Directory.passkeysPerUser {
+      #expect(try await scene.register(Authenticator("\(number)"), nonce: "r-\(number)") == nil)
+    }
+    #expect(try await scene.register(device, challenge: challenge) == nil, "it needs no room")
+    try await scene.use(.removeWay(way.name))
+    #expect(try await scene.register(device, challenge: challenge) == .passkey, "it was removed since")
+    #expect(try await scene.use(.look).account?.ways.count == Directory.passkeysPerUser - 1)
   }
 
   @Test func `a user has a bounded number of passkeys`() async throws {

@@ -22,8 +22,8 @@ struct LineStore: RecordStore {
   let lines: Lines
 
   var shardCount: Int { base.shardCount }
-  func open(shard: Int, knownEpoch: Int64) async throws -> any ShardStore {
-    LineShard(base: try await base.open(shard: shard, knownEpoch: knownEpoch), lines: lines)
+  func open(shard: Int, knownEpoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
+    LineShard(base: try await base.open(shard: shard, knownEpoch: knownEpoch, renewingBelow: bound), lines: lines)
   }
 }
 

@@ -1,5 +1,6 @@
 // Conflicts, audits, restores and duplicates of an object follow it through moves.
 
+import Foundation
 import History
 import JSON
 import Mirroring
@@ -10,6 +11,7 @@ import ServiceBus
 import ServiceKit
 import Testing
 
+@testable import RecordPlane
 @testable import WorkerHost
 @testable import ZoneCommit
 
@@ -174,6 +176,56 @@ extension ObjectPlaneWorld {
         let trips = try await world.zones()["Trips"] ?? []
         #expect(trips.contains("link→with \(name):S"), "\(name): \(trips)")
       }
+    }
+  }
+
+  @Test(arguments: ["Photo", "link"])
+  func `a receipt that a participant wrote brings a restore nothing of another zone`(_ kind: String) async throws {
+    try await SharedWorld.with(keepsPastStates: true) { world in
+      try await world.setUpOwner()
+      try await world.setUp()
+      // A link's receipt is that of its first end, which did move.
+      let (zone, _) = try await world.ownShare("P")
+      try await world.put("X", "Photo", ["displayName": "secret"], in: home, of: "_alice")
+      let store = try world.store(of: "_alice")
+      let (before, incarnation) = try await store.read { snapshot in
+        let database = try #require(try snapshot.database(SharedWorld.database("_alice")))
+        return (database.sequence, database.incarnation)
+      }
+      let moves = #"[{"zoneName":"\#(home)","movedAt":1,"sequence":\#(before + 1)}]"#
+      let receipt = Data(#"{"database":"\#(incarnation)","moves":\#(moves)}"#.utf8).base64EncodedString()
+      let receiptField = #""CD_moveReceipt":{"value":"\#(receipt)","type":"BYTES"}"#
+      let fields =
+        kind == "link"
+        ? [
+          ReservedName.linkRecordNames: "P:T", ReservedName.linkEntityNames: "Photo:Tag",
+          ReservedName.linkRelationships: "tags:photos",
+        ].map { #""\#($0)":{"value":"\#($1)"}"# }.joined(separator: ",")
+        : #""CD_entityName":{"value":"Photo"},"# + receiptField
+      let type = kind == "link" ? ReservedName.linkRecordType : "CD_Photo"
+      let saving = DatabaseRequest(
+        plane: .record, method: "POST", path: ["records", "modify"], query: [:],
+        database: SharedWorld.database("_alice"), scope: .shared, caller: Caller(userRecordName: "_bob"),
+        requestID: world.random.uuid(), baseURL: "https://host")
+      let body =
+        #"""
+        {"operations":[{"operationType":"create","record":{"recordType":"\#(type)","recordName":"X",\#
+        "fields":{\#(fields)}}}],"zoneID":{"zoneName":"\#(zone)","ownerRecordName":"_alice"}}
+        """#
+      let saved = try JSONValue(
+        parsing: try await RecordPlane(context: world.plane.context.records()).respond(
+          to: saving, body: Array(body.utf8), in: store, startNext: {}
+        ).body)
+      try #require(saved["records"]?.elements.first?["serverErrorCode"] == nil, "\(saved.text)")
+      let restoring = DatabaseRequest(
+        plane: .object, method: "POST", path: ["zones", zone, "restore"], query: [:],
+        database: SharedWorld.database("_alice"), scope: .private, caller: Caller(userRecordName: "_alice"),
+        requestID: world.random.uuid(), baseURL: "https://host")
+      let restored = try await world.plane.respond(
+        to: restoring, body: Array(#"{"sequence":\#(before)}"#.utf8), in: store, startNext: {})
+      #expect(restored.status == 200)
+      #expect(try await world.records(zone, of: "_alice")["X"] == nil, "X came later")
+      #expect(try await world.records(zone, of: "_alice")["P"] == "dunes")
     }
   }
 }

@@ -74,8 +74,7 @@ extension ObjectPlaneWorld {
   }
 
   @Test(arguments: StoreKind.allCases)
-  func `T-O03 links that a record client's deletion left are told again with the object`(_ kind: StoreKind) async throws
-  {
+  func `links that a record client's deletion left are told again with the object`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind, editsWinOf: "Photo") { world in
       let phone = try await Device("phone", world)
       try await phone.pull()

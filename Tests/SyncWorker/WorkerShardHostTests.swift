@@ -21,10 +21,10 @@ private final class ReluctantStore: RecordStore {
     inner = InMemoryRecordStore(shardCount: shardCount)
   }
 
-  func open(shard: Int, knownEpoch: Int64) async throws -> any ShardStore {
+  func open(shard: Int, knownEpoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
     opens.add(1, ordering: .relaxed)
     if let failure = failures.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) { throw failure }
-    return try await inner.open(shard: shard, knownEpoch: knownEpoch)
+    return try await inner.open(shard: shard, knownEpoch: knownEpoch, renewingBelow: bound)
   }
 }
 
@@ -40,11 +40,11 @@ private final class FailingStore: RecordStore {
 
   func fail(_ shard: Int, _ error: StoreError) { _ = tell.withLock { $0[shard] }?.yield(error) }
 
-  func open(shard: Int, knownEpoch: Int64) async throws -> any ShardStore {
+  func open(shard: Int, knownEpoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
     let (failures, continuation) = AsyncStream.makeStream(of: StoreError.self)
     tell.withLock { $0[shard] = continuation }
-    return FailingShard(
-      base: try await inner.open(shard: shard, knownEpoch: knownEpoch), store: self, failures: failures)
+    let opened = try await inner.open(shard: shard, knownEpoch: knownEpoch, renewingBelow: bound)
+    return FailingShard(base: opened, store: self, failures: failures)
   }
 }
 

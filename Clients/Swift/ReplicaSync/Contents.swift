@@ -140,7 +140,10 @@ struct Contents: Sendable {
     // Twice: an address may have ended, and a part of an earlier attempt may be of other bytes.
     for address in [keptAddress(of: content), nil] {
       let asked = address == nil ? try await newAddress(of: content, owner) : nil
-      guard let address = address ?? asked else { return false }
+      guard let address = address ?? asked else {
+        try await store.forgetAddress(of: checksum)
+        return false
+      }
       switch try await fetch(address, checksum, byteCount: content.byteCount) {
       case .arrived: return true
       case .otherBytes: refusal = nil

@@ -182,13 +182,18 @@ struct Exchange: Sendable {
     }
     let decided = try await decided(page)
     let applied = try await store.apply(decided.page, event: event)
-    try await fetchShares()
-    try await reread()
-    return ExchangeResult(
+    var result = ExchangeResult(
       answer: .imported(hasMore: page.moreComing || decided.isResumed, isCaughtUp: page.caughtUp),
       savedCount: applied.savedCount, deletedCount: applied.deletedCount,
       errors: page.quarantined.map(MirrorEvent.ObjectError.init) + applied.errors, progress: page.progress,
       openConflictCount: page.openConflictCount, hasExports: applied.sendsAgain)
+    // The page is in the file, also if a request that follows it fails.
+    result.answer = await Self.result { [result] in
+      try await fetchShares()
+      try await reread()
+      return result
+    }.answer
+    return result
   }
 
   /// Asks the app about zones that ended. The server waits for a decision if set-ups asked it to, and the next page

@@ -46,10 +46,10 @@ enum ReadyFile {
     running.first { $0.member.role == .gateway }?.process.addresses.console
   }
 
-  /// Writes a file atomically. It is readable by its owner only unless `mode` says otherwise, because it holds a token.
-  static func write(_ bytes: [UInt8], to path: String, mode: mode_t = 0o600) throws(SystemProblem) {
+  /// Writes a file atomically. Its owner alone can read it, because it holds a token.
+  static func write(_ bytes: [UInt8], to path: String) throws(SystemProblem) {
     let temporary = "\(path).\(getpid()).new"
-    let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)
+    let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw SystemProblem("\(temporary) can't be written") }
     let count = Glibc.write(descriptor, bytes, bytes.count)
     let problem = count == bytes.count ? nil : SystemProblem("\(temporary) can't be written")

@@ -49,6 +49,8 @@ extension Console {
       return refused.code
     } catch let problem as ZoneFolderProblem {
       terminal.problem("aquifer: \(problem.reason)")
+    } catch let problem as SystemProblem {
+      terminal.problem("aquifer: \(problem.reason)")
     } catch {
       terminal.problem("aquifer: \(error)")
     }
@@ -104,9 +106,9 @@ extension Console {
       end.member("sha256", Hex.encode(sum.finish()))
       end.endObject()
       try file.append(end.bytes + [UInt8(ascii: "\n")])
-      try ZoneFolder.sync(ZoneFolder.assetsPath(folder))
+      try DurableFile.sync(folder: ZoneFolder.assetsPath(folder))
       try file.finish()
-      try ZoneFolder.sync(folder)
+      try DurableFile.sync(folder: folder)
       tell(
         invocation,
         [("records", records), ("assets", Int64(assets.count)), ("bytes", byteCount), ("sequence", sequence)])
@@ -118,7 +120,11 @@ extension Console {
     guard let url = asset["downloadURL"]?.string else {
       throw ZoneFolderProblem("The server's answer is not an export")
     }
-    let answer = try await http.exchange("GET", url, [], [], Self.transferLimit).get()
+    var answer = try await http.exchange("GET", url, [], [], Self.transferLimit).get()
+    if answer.status == 302, let bucket = answer.location {
+      // The gateway leads to the bucket that has the content.
+      answer = try await http.exchange("GET", bucket, [], [], Self.transferLimit).get()
+    }
     guard answer.status == 200, Hex.encode(SHA256.hash(answer.body)) == hash else {
       throw ZoneFolderProblem("Content \(hash) can't be fetched: the server answered \(answer.status)")
     }

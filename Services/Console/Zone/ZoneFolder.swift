@@ -2,7 +2,6 @@
 
 import Crypto
 import FoundationEssentials
-import Glibc
 import JSON
 
 /// The reason why a folder can't be written or is no export: one sentence.
@@ -47,43 +46,6 @@ enum ZoneFolder {
       throw ZoneFolderProblem("\(assetPath(hash, in: folder)) changed after the export")
     }
     return content
-  }
-
-  static func sync(_ folder: String) throws(ZoneFolderProblem) {
-    let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    defer { if descriptor >= 0 { close(descriptor) } }
-    guard descriptor >= 0, fsync(descriptor) == 0 else { throw ZoneFolderProblem("\(folder) can't be synced") }
-  }
-}
-
-/// A file that gets its name only when all of it is on the disk.
-struct DurableFile: ~Copyable {
-  private let path: String
-  private let descriptor: Int32
-
-  init(_ path: String) throws(ZoneFolderProblem) {
-    self.path = path
-    descriptor = open(path + ".part", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw ZoneFolderProblem("\(path) can't be written") }
-  }
-
-  deinit { close(descriptor) }
-
-  func append(_ bytes: [UInt8]) throws(ZoneFolderProblem) {
-    var start = 0
-    while start < bytes.count {
-      let count = bytes.withUnsafeBytes {
-        Glibc.write(descriptor, $0.baseAddress.map { $0 + start }, bytes.count - start)
-      }
-      guard count > 0 else { throw ZoneFolderProblem("\(path) can't be written") }
-      start += count
-    }
-  }
-
-  borrowing func finish() throws(ZoneFolderProblem) {
-    guard fsync(descriptor) == 0, rename(path + ".part", path) == 0 else {
-      throw ZoneFolderProblem("\(path) can't be written")
-    }
   }
 }
 

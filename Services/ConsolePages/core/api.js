@@ -31,6 +31,18 @@ export class CallError extends Error {
   }
 }
 
+/** A refusal after which a part of the change is done; `done` says which part, and what helps. */
+export class PartlyDone extends CallError {
+  constructor(error, done) {
+    super(error.status, error.code, error.message, error.fields);
+    this.done = done;
+  }
+
+  get remedy() {
+    return this.done;
+  }
+}
+
 /** Calls `listener` with `true` when a call was answered, `false` when the connection failed, `null` at a 401. */
 export function observe(listener) {
   listeners.add(listener);

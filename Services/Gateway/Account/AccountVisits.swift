@@ -49,7 +49,7 @@ extension Gateway {
   ) async -> HTTPResponse {
     let reply: UseAccount.Reply
     do throws(RecordError) {
-      reply = try await use(act, visit)
+      reply = try await answer(to: act, of: visit, request)
     } catch {
       // Dropped because the visitor can only try again, whatever the reason; the bus counts failed calls.
       return SignInPage.ended(.away)
@@ -63,10 +63,13 @@ extension Gateway {
       now: wallClock.now,
       problem: reply.refusal.map { .unchanged($0) } ?? problem)
   }
-  func use(_ act: UseAccount.Act, _ visit: KeptSignIn) async throws(RecordError) -> UseAccount.Reply {
+
+  func answer(to act: UseAccount.Act, of visit: KeptSignIn, _ request: HTTPRequest) async throws(RecordError)
+    -> UseAccount.Reply
+  {
     try await share.call(
       UseAccount(
         container: visit.container, environment: visit.environment, userRecordName: visit.userRecordName,
-        grant: visit.grant, act: act))
+        grant: visit.grant, act: act, clientAddress: request.remoteAddress))
   }
 }

@@ -29,11 +29,12 @@ extension Gateway {
     let isAllowed = word == "allow"
     let reply: UseAccount.Reply
     do throws(RecordError) {
-      reply = try await use(isAllowed ? .allowDevice(code) : .refuseDevice(code), visit)
+      reply = try await answer(to: isAllowed ? .allowDevice(code) : .refuseDevice(code), of: visit, request)
     } catch {
       // Dropped because the visitor can only try again, whatever the reason; the bus counts failed calls.
       return DevicePage.ask(.away)
     }
+    if let seconds = reply.retryAfter { return DevicePage.ask(.throttled(seconds: seconds)) }
     guard reply.account != nil else {
       return AccountPage.left(cookie: cookie("", for: .account, seconds: 0, request))
     }

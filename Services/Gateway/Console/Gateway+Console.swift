@@ -93,7 +93,7 @@ extension Gateway {
   }
 
   private func openConsole(_ request: HTTPRequest) async throws(RecordError) -> HTTPResponse {
-    try take(.address(request.remoteAddress))
+    try take(.address(request.clientNetwork))
     guard isOwn(request), request.header("content-type")?.lowercased().hasPrefix("application/json") == true else {
       throw RecordError(.accessDenied, "Only the console's own page signs in, with a body of application/json")
     }

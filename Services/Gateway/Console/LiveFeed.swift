@@ -5,6 +5,7 @@ import HTTPServer
 import Records
 import ServiceBus
 import ServiceKit
+import Synchronization
 
 /// The latest sample. It asks the share service only while somebody looks.
 actor LiveFeed {
@@ -17,21 +18,22 @@ actor LiveFeed {
   private let timing: Timing
   private var latest: (sample: [UInt8], at: ContinuousClock.Instant)?
   private var asking: Task<[UInt8]?, Never>?
-  private(set) var streamCount = 0
+  private let streamCount = Mutex(0)
 
   init(share: ShareCalls, timing: Timing) {
     self.share = share
     self.timing = timing
   }
 
-  /// - Returns: false when too many look already.
-  func begin() -> Bool {
-    guard streamCount < Self.streamLimit else { return false }
-    streamCount += 1
-    return true
+  /// A place among the streams; nil when too many look already.
+  nonisolated func place() -> RequestPlaces.Place? {
+    let isTaken = streamCount.withLock { count in
+      guard count < Self.streamLimit else { return false }
+      count += 1
+      return true
+    }
+    return isTaken ? RequestPlaces.Place { [self] in streamCount.withLock { $0 -= 1 } } : nil
   }
-
-  func end() { streamCount -= 1 }
 
   /// A sample that is younger than an interval; nil while the share service does not answer.
   func sample() async -> [UInt8]? {
@@ -55,24 +57,34 @@ actor LiveFeed {
 }
 
 extension Gateway {
-  /// `GET /admin/1/live`: an event `sample` a second, until the client goes, its credentials end or the gateway stops.
+  /// `GET /admin/1/live`: an event `sample` a second, until the client goes, its credentials or its role end, or the
+  /// gateway stops.
   func live(_ exchange: IncomingRequest, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
+    try Self.expectOperator(caller)
+    return try stream(exchange, each: LiveFeed.interval) { [live] caller async throws(RecordError) in
+      try Self.expectOperator(caller)
+      return await live.sample().map { EventStreamText.event("sample", $0) }
+    }
+  }
+
+  private static func expectOperator(_ caller: Caller) throws(RecordError) {
     guard caller.member?.role == .operator else {
       throw RecordError(.accessDenied, "Only operators make this call; developers make calls on one container")
-    }
-    return try await stream(exchange, each: LiveFeed.interval) { [live] in
-      await live.sample().map { EventStreamText.event("sample", $0) }
     }
   }
 
   /// - Parameters:
   ///   - pause: the time between two pieces.
-  ///   - piece: nil: nothing is to be told.
+  ///   - piece: the next piece for the caller as they are then; nil: nothing is to be told. What it throws ends the
+  ///     stream, except `tryAgainLater`.
   func stream(
-    _ exchange: IncomingRequest, each pause: Duration, _ piece: @escaping @Sendable () async -> [UInt8]?
-  ) async throws(RecordError) -> HTTPResponse {
-    guard await live.begin() else { throw RecordError(.throttled, "Too many people look already", retryAfter: 10) }
-    let stream = LiveStream(gateway: self, exchange: exchange.withoutPlace, pause: pause, piece: piece)
+    _ exchange: IncomingRequest, each pause: Duration,
+    _ piece: @escaping @Sendable (Caller) async throws(RecordError) -> [UInt8]?
+  ) throws(RecordError) -> HTTPResponse {
+    guard let place = live.place() else {
+      throw RecordError(.throttled, "Too many people look already", retryAfter: 10)
+    }
+    let stream = LiveStream(gateway: self, exchange: exchange.withoutPlace, place: place, pause: pause, piece: piece)
     return HTTPResponse(
       status: 200,
       headers: [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")],
@@ -83,50 +95,49 @@ extension Gateway {
 /// One client's stream.
 private actor LiveStream {
   private let gateway: Gateway
-  private var exchange: IncomingRequest
+  private let exchange: IncomingRequest
+  /// Also given back by a stream that nobody reads. nil: the stream has ended.
+  private var place: RequestPlaces.Place?
   private let pause: Duration
-  private let piece: @Sendable () async -> [UInt8]?
+  private let piece: @Sendable (Caller) async throws(RecordError) -> [UInt8]?
   private var hasBegun = false
-  private var hasEnded = false
 
   init(
-    gateway: Gateway, exchange: IncomingRequest, pause: Duration, piece: @escaping @Sendable () async -> [UInt8]?
+    gateway: Gateway, exchange: IncomingRequest, place: RequestPlaces.Place, pause: Duration,
+    piece: @escaping @Sendable (Caller) async throws(RecordError) -> [UInt8]?
   ) {
     self.gateway = gateway
     self.exchange = exchange
+    self.place = place
     self.pause = pause
     self.piece = piece
   }
 
   func next() async -> [UInt8]? {
-    if hasEnded { return nil }
+    if place == nil { return nil }
     if hasBegun {
       // Dropped because a cancelled sleep ends the stream below.
       try? await gateway.state.timing.sleep(pause)
     }
     hasBegun = true
-    guard !Task.isCancelled, await !gateway.state.waiters.isClosed, await holds() else {
-      await end()
-      return nil
-    }
-    return await piece() ?? EventStreamText.heartbeat
-  }
-
-  func end() async {
-    guard !hasEnded else { return }
-    hasEnded = true
-    await gateway.live.end()
-  }
-
-  /// True while the client's credentials hold, and while the share service can't say.
-  private func holds() async -> Bool {
-    guard let question = exchange.authentication?.question else { return false }
-    var asked = exchange
     do throws(RecordError) {
-      try await gateway.check(question, exchange.credentials, .operatorToken, &asked)
-      return true
+      if !Task.isCancelled, await !gateway.state.waiters.isClosed, let caller = try await presentCaller() {
+        return try await piece(caller) ?? EventStreamText.heartbeat
+      }
     } catch {
-      return error.code == .tryAgainLater
+      // While the share service can't say who the caller is, the stream goes on and tells nothing.
+      if error.code == .tryAgainLater { return EventStreamText.heartbeat }
     }
+    end()
+    return nil
+  }
+
+  func end() { place = nil }
+
+  /// The caller as the share service knows them now.
+  private func presentCaller() async throws(RecordError) -> Caller? {
+    guard let question = exchange.authentication?.question else { return nil }
+    var asked = exchange
+    return try await gateway.check(question, exchange.credentials, .operatorToken, &asked)
   }
 }

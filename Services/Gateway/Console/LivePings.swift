@@ -12,9 +12,11 @@ extension Gateway {
   func livePings(_ exchange: IncomingRequest, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
     var query = Self.query(of: exchange.request)
     query["limit"] = String(PingFeed.firstLimit)
-    let feed = PingFeed(share: share, query: query, member: caller.member)
-    if let refusal = try await feed.begin() { return refusal }
-    return try await stream(exchange, each: PingFeed.interval) { await feed.next() }
+    let feed = PingFeed(share: share, query: query)
+    if let refusal = try await feed.begin(as: caller.member) { return refusal }
+    return try stream(exchange, each: PingFeed.interval) { caller async throws(RecordError) in
+      try await feed.next(as: caller.member)
+    }
   }
 }
 
@@ -29,19 +31,17 @@ private actor PingFeed {
 
   private let share: ShareCalls
   private var query: [String: String]
-  private let member: StaffMember?
   private var waiting: [UInt8] = []
 
-  init(share: ShareCalls, query: [String: String], member: StaffMember?) {
+  init(share: ShareCalls, query: [String: String]) {
     self.share = share
     self.query = query
-    self.member = member
   }
 
   /// Asks for the first pings.
   /// - Returns: the share service's refusal; nil if there is none.
-  func begin() async throws(RecordError) -> HTTPResponse? {
-    let answer = try await ask()
+  func begin(as member: StaffMember?) async throws(RecordError) -> HTTPResponse? {
+    let answer = try await ask(as: member)
     guard answer.reply.status == 200 else { return HTTPResponse(answer) }
     waiting = EventStreamText.greeting + take(answer.body)
     query["limit"] = String(Self.limit)
@@ -49,18 +49,23 @@ private actor PingFeed {
   }
 
   /// nil: no new ping.
-  func next() async -> [UInt8]? {
+  /// - Throws: `accessDenied` when the pings are no longer the member's to see.
+  func next(as member: StaffMember?) async throws(RecordError) -> [UInt8]? {
     if !waiting.isEmpty {
       defer { waiting = [] }
       return waiting
     }
     // Dropped because the stream goes on, and the next question asks for what this one missed.
-    guard let answer = try? await ask(), answer.reply.status == 200 else { return nil }
+    guard let answer = try? await ask(as: member) else { return nil }
+    guard answer.reply.status == 200 else {
+      guard [403, 404].contains(answer.reply.status) else { return nil }
+      throw RecordError(.accessDenied, "You may no longer see these pings")
+    }
     let events = take(answer.body)
     return events.isEmpty ? nil : events
   }
 
-  private func ask() async throws(RecordError) -> Answer<OperatorRequest.Reply> {
+  private func ask(as member: StaffMember?) async throws(RecordError) -> Answer<OperatorRequest.Reply> {
     let question = OperatorRequest(method: "GET", path: ["admin", "1", "pings"], query: query, member: member)
     return try await share.call(question, body: [], within: Self.deadline)
   }

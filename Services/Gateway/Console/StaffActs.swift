@@ -15,15 +15,20 @@ extension Gateway {
     async throws(RecordError) -> Int64?
   {
     let member = caller.member ?? .tokenHolder
-    guard member.maySee(container) else {
-      throw RecordError(.accessDenied, "You are not a developer of the container '\(container.rawValue)'")
-    }
+    try Self.expect(member, toSee: container)
     guard isChange else { return nil }
     let request = exchange.request
     let act = NoteAct.Act(
       member, container: container, method: request.method.rawValue, path: request.pathSegments,
       query: Self.query(of: request))
     return try await share.call(NoteAct(act)).number
+  }
+
+  /// - Throws: `accessDenied` for a developer of other containers.
+  static func expect(_ member: StaffMember, toSee container: ContainerID) throws(RecordError) {
+    guard member.maySee(container) else {
+      throw RecordError(.accessDenied, "You are not a developer of the container '\(container.rawValue)'")
+    }
   }
 
   /// Carries out a call, and adds its status to the audit.

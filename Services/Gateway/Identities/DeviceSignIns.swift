@@ -78,7 +78,7 @@ extension Gateway {
   private func appPlace(_ exchange: IncomingRequest, _ address: Address) throws(RecordError) -> (
     ContainerID, Environment
   ) {
-    try take(.address(exchange.request.remoteAddress))
+    try take(.address(exchange.request.clientNetwork))
     guard let container = address.container, let environment = address.environment else {
       throw RecordError(.badRequest, "The path names no container")
     }

@@ -13,7 +13,7 @@ extension Gateway {
   /// Takes `{"provider","idToken","nonce","keep"}` and answers `{"ckWebAuthToken","userRecordName"}`. Each ID token
   /// counts once.
   func exchangeIdentity(_ exchange: IncomingRequest, _ address: Address) async throws(RecordError) -> HTTPResponse {
-    try take(.address(exchange.request.remoteAddress))
+    try take(.address(exchange.request.clientNetwork))
     guard let container = address.container, let environment = address.environment else {
       throw RecordError(.badRequest, "The path names no container")
     }

@@ -11,7 +11,7 @@ import ServiceKit
 extension Gateway {
   /// Takes a form with `logout_token`. The provider itself sends it, so no browser and no cookie has a part in it.
   func endIdentitySessions(_ request: HTTPRequest, provider name: String) async throws(RecordError) -> HTTPResponse {
-    try take(.address(request.remoteAddress))
+    try take(.address(request.clientNetwork))
     guard let text = FormBody(request.body)?["logout_token"] else { return Self.logoutError("logout_token is missing") }
     guard let entry = try await state.providers.entries(of: nil, from: share).first(where: { $0.name == name }) else {
       throw RecordError(.notFound, "There is no provider of identities '\(name)'")

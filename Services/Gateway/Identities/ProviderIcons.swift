@@ -13,7 +13,7 @@ extension Gateway {
 
   /// - Throws: `notFound` for a provider without a picture.
   func providerIcon(_ request: HTTPRequest, provider name: String) async throws(RecordError) -> HTTPResponse {
-    try take(.address(request.remoteAddress))
+    try take(.address(request.clientNetwork))
     let entries = try await state.providers.entries(of: nil, from: share)
     guard let icon = entries.first(where: { $0.name == name })?.icon else {
       throw RecordError(.notFound, "There is no icon of a provider '\(name)'")

@@ -56,14 +56,6 @@ extension Gateway {
       """
   }
 
-  /// The kept sign-in of the visitor's browser; nil when there is none or it counts no more.
-  func keptSignIn(_ request: HTTPRequest, _ key: [UInt8]) async -> KeptSignIn? {
-    guard let kept = signedCookie(for: .shares, request, key) else { return nil }
-    let grant = VerifyGrant(
-      container: kept.container, environment: kept.environment, userRecordName: kept.userRecordName, grant: kept.grant)
-    return await state.authenticator.holds(grant, from: share) ? kept : nil
-  }
-
   /// The sign-in that the browser's cookie states; its session may have ended.
   func signedCookie(for pages: KeptSignIn.Pages, _ request: HTTPRequest, _ key: [UInt8]) -> KeptSignIn? {
     request.cookie(pages.cookieName).flatMap {

@@ -12,6 +12,7 @@ enum SharePage {
     var retryAfter: Int?
 
     static let tooLate = Notice(sentence: "This took too long. Sign in again.", status: 400)
+    static let ended = Notice(sentence: "Your session has ended. Sign in again.", status: 403)
     static let foreignForm = Notice(
       sentence: "The form did not come from this page. Open the share's address and sign in there.", status: 403)
 

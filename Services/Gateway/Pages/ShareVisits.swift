@@ -16,7 +16,7 @@ extension Gateway {
 
   /// `GET` shows the sign-in form, or the share when the browser is kept signed in. `POST` handles a submitted form.
   func visitShare(_ request: HTTPRequest) async throws(RecordError) -> HTTPResponse {
-    if let seconds = limiter.take(.address(request.remoteAddress)) {
+    if let seconds = limiter.take(.address(request.clientNetwork)) {
       metrics.countThrottled(by: "address")
       return SharePage.signIn(SharePage.Notice(.throttled(seconds: seconds)))
     }
@@ -68,14 +68,13 @@ extension Gateway {
     }
     do throws(RecordError) {
       let key = try await secrets.signingKey()
-      guard let kept = await keptSignIn(request, key) else { return SharePage.signIn() }
+      guard let kept = signedCookie(for: .shares, request, key) else { return SharePage.signIn() }
       let ticket = ShareTicket(
         userRecordName: kept.userRecordName, userName: kept.userName, shortGUID: shortGUID,
-        expiry: wallClock.now + Self.visitTime)
-      guard
-        let found = try await find(
-          ticket, .resolve, baseURL: options.publicAddress.url(for: request), within: (kept.container, kept.environment)
-        ),
+        expiry: wallClock.now + Self.visitTime,
+        session: .init(container: kept.container, environment: kept.environment, grant: kept.grant))
+      guard try await holds(ticket),
+        let found = try await find(ticket, .resolve, baseURL: options.publicAddress.url(for: request)),
         found.result["serverErrorCode"] == nil
       else { return SharePage.signIn() }
       return await page(.resolve, found, ticket.text(signedWith: key))
@@ -85,11 +84,23 @@ extension Gateway {
     }
   }
 
+  /// False when the session by which the visitor came has ended.
+  /// - Throws: `tryAgainLater` while the share service can't say; nothing is shown or changed then.
+  private func holds(_ ticket: ShareTicket) async throws(RecordError) -> Bool {
+    guard let session = ticket.session else { return true }
+    return try await share.call(
+      VerifyGrant(
+        container: session.container, environment: session.environment, userRecordName: ticket.userRecordName,
+        grant: session.grant)
+    ).holds
+  }
+
   /// Shows the share to a visitor who has signed in, or carries out the chosen action.
   private func visit(_ ticket: ShareTicket, _ text: String, purpose: ResolveShortGUIDs.Purpose, _ request: HTTPRequest)
     async -> HTTPResponse
   {
     do throws(RecordError) {
+      guard try await holds(ticket) else { return SharePage.signIn(.ended) }
       guard let found = try await find(ticket, purpose, baseURL: options.publicAddress.url(for: request)) else {
         let visitor = SharePage.Visitor(name: ticket.userName, ticket: text)
         // A public share does not list its visitors, so there is nothing to decline.
@@ -125,14 +136,11 @@ extension Gateway {
     let visitorName: String
   }
 
-  /// Asks the shard that the short GUID names.
-  /// - Parameter place: the container and environment of the visitor's sign-in; nil: the visitor signed in to the
-  ///   installation.
+  /// Asks the shard that the short GUID names. A visitor who came by an app's session finds shares of that app.
   /// - Returns: nil when there is nothing for the visitor.
-  private func find(
-    _ ticket: ShareTicket, _ purpose: ResolveShortGUIDs.Purpose, baseURL: String,
-    within place: (container: ContainerID, environment: Environment)? = nil
-  ) async throws(RecordError) -> FoundShare? {
+  private func find(_ ticket: ShareTicket, _ purpose: ResolveShortGUIDs.Purpose, baseURL: String)
+    async throws(RecordError) -> FoundShare?
+  {
     // An operator may have disabled the user since the sign-in.
     let known = try await share.call(IdentifyUsers(lookups: [.init(userRecordName: ticket.userRecordName)])).users.first
     guard known != .some(nil), let shard = ShortGUID(ticket.shortGUID)?.shard else { return nil }
@@ -140,7 +148,7 @@ extension Gateway {
     let layout = try await forwarding.layout(since: start)
     let heirs = layout.heirs(of: shard)
     guard let (holder, container, environment) = try await locate(ticket.shortGUID, heirs, layout, start),
-      place.map({ $0 == (container, environment) }) ?? true
+      ticket.session.map({ ($0.container, $0.environment) == (container, environment) }) ?? true
     else { return nil }
     let message = ResolveShortGUIDs(
       purpose: purpose, shard: holder, part: layout.dividedPart(of: holder), container: container,

@@ -92,7 +92,7 @@ extension Gateway {
 
   /// The problem of an address that asks too often; counts the request.
   func throttling(_ request: HTTPRequest) -> SignInPage.Problem? {
-    guard let seconds = limiter.take(.address(request.remoteAddress)) else { return nil }
+    guard let seconds = limiter.take(.address(request.clientNetwork)) else { return nil }
     metrics.countThrottled(by: "address")
     return .throttled(seconds: seconds)
   }

@@ -82,6 +82,20 @@ final class PartBudget: Sendable {
       count.add(byteCount, ordering: .relaxed)
     }
 
+    /// Memory of a parsed document per byte of its text, at worst.
+    static let documentFactor = 9
+
+    /// Parses a document that is used here and now, and counts its memory meanwhile. That of a long one is all that the
+    /// user has left beside this request, so no request is too large by itself.
+    /// - Throws: `throttled`, `tryAgainLater`; the error of `read`.
+    func reading<Value>(_ text: [UInt8], _ read: ([UInt8]) throws(RecordError) -> Value) throws(RecordError) -> Value {
+      let room = max(budget.limits.perUser - count.load(ordering: .relaxed), 0)
+      let byteCount = min(Self.documentFactor * text.count, room)
+      try grow(by: byteCount)
+      defer { shrink(by: byteCount) }
+      return try read(text)
+    }
+
     func shrink(by byteCount: Int) {
       count.subtract(byteCount, ordering: .relaxed)
       budget.giveBack(byteCount, of: user)

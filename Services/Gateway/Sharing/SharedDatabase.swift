@@ -24,8 +24,6 @@ struct SharedDatabase: Sendable {
   static let parallelCount = 8
   /// Bytes reserved for an owner's answer before it has come.
   private static let expectedByteCount = 128 * 1024
-  /// Memory of a parsed document per byte of its text, at worst.
-  private static let documentFactor = 9
   /// Once answers have this many bytes, the owners still to be asked answer with as little as possible.
   static let pageByteCount = 3_000_000
 
@@ -48,12 +46,15 @@ struct SharedDatabase: Sendable {
 
   /// Passes a request about one zone on unchanged.
   private func askOwner() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
-    let json = try JSONValue.request(body)
-    // Without a zone, an empty result could not be told from one without matching records.
-    if call == .queryRecords, json["zoneID"]?.isNull ?? true, json["zoneWide"]?.bool == true {
-      throw RecordError(.badRequest, "A query of the shared database must name its zone")
+    let zoneOwner = try holding.reading(body) { body throws(RecordError) in
+      let json = try JSONValue.request(body)
+      // Without a zone, an empty result could not be told from one without matching records.
+      if call == .queryRecords, json["zoneID"]?.isNull ?? true, json["zoneWide"]?.bool == true {
+        throw RecordError(.badRequest, "A query of the shared database must name its zone")
+      }
+      return owner(of: try ZoneReference(of: json))
     }
-    return try await forwarding.forward(asked(of: owner(of: try ZoneReference(of: json))), body: body)
+    return try await forwarding.forward(asked(of: zoneOwner), body: body)
   }
 
   // MARK: Owners
@@ -85,7 +86,7 @@ struct SharedDatabase: Sendable {
   /// The parsed body. Its memory counts until the request is answered.
   /// - Throws: `badRequest`; `throttled` or `tryAgainLater` when there is no room for it.
   func document() throws(RecordError) -> JSONValue {
-    try holding.grow(by: Self.documentFactor * body.count)
+    try holding.grow(by: PartBudget.Holding.documentFactor * body.count)
     return try JSONValue.request(body)
   }
 

@@ -50,9 +50,10 @@ extension SharedDatabase {
 
   func fetchZoneChanges() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     let json = try document()
-    return try await splitByZone(try ZoneChangesRequest.zones(of: json).map(\.zone), pagesRecords: true) {
-      places, isShort in
-      ZoneChangesRequest.part(of: json, places: places, isShort: isShort)
+    let zones = try ZoneChangesRequest.zones(of: json).map(\.zone)
+    let parts = try ZoneChangesParts(of: json)
+    return try await splitByZone(zones, pagesRecords: true) { places, isShort in
+      parts.part(ofZonesAt: places, isShort: isShort)
     }
   }
 

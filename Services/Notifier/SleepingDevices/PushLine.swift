@@ -24,22 +24,28 @@ struct PushLine: Sendable {
     let ping: Ping
     /// Attempts that failed.
     let failureCount: Int
+    /// The time of the ping.
+    fileprivate let since: ContinuousClock.Instant
     /// Pauses of the service before this attempt.
     fileprivate let pauseCount: Int
   }
 
   private enum Slot: Sendable {
-    case waiting(Ping, failureCount: Int)
-    /// - Parameter next: a later ping, which came during the attempt.
-    case underWay(next: Ping?)
+    /// - Parameter since: the time of the ping.
+    case waiting(Ping, failureCount: Int, since: ContinuousClock.Instant)
+    /// - Parameter next: a later ping, which came during the attempt, and its time.
+    case underWay(next: (ping: Ping, since: ContinuousClock.Instant)?)
     /// Sent a moment ago.
     case resting
+
+    var isWaiting: Bool { if case .waiting = self { true } else { false } }
+    var isUnderWay: Bool { if case .underWay = self { true } else { false } }
   }
 
   enum Addition: Hashable, Sendable {
     case added
     case merged
-    /// A push is dropped: the one of this place whose turn is next, or without one the new push itself.
+    /// A push is dropped: one of the place where most wait or rest, or the new push itself.
     case displaced
   }
 
@@ -61,6 +67,8 @@ struct PushLine: Sendable {
 
   private let limits: PushLimits
   private var slots: [Key: Slot] = [:]
+  /// Pushes that can make room: they wait or rest.
+  private(set) var idleCount = 0
   /// Pushes whose time has come. Their users take turns.
   private var ready = TurnQueue<Key>()
   /// Pushes that rest or wait for their next attempt. Each slot that is not under way is here or in `ready`, once.
@@ -75,41 +83,49 @@ struct PushLine: Sendable {
 
   var isEmpty: Bool { slots.isEmpty }
 
-  mutating func put(_ ping: Ping, for device: Device, in room: inout PushRoom) -> Addition {
-    let key = Key(device: device, ping: ping.key)
+  /// True when a ping of the key takes no further room.
+  func has(_ key: Key) -> Bool { slots[key] != nil }
+
+  /// Adds a ping, for which there is room.
+  mutating func put(_ ping: Ping, for key: Key, at now: ContinuousClock.Instant, in room: inout PushRoom) -> Addition {
     switch slots[key] {
-    case .waiting(let known, let failures):
-      if known.sequence < ping.sequence { slots[key] = .waiting(ping, failureCount: failures) }
+    case .waiting(let known, let failures, _):
+      if known.sequence < ping.sequence { set(.waiting(ping, failureCount: failures, since: now), for: key) }
       return .merged
     case .underWay(let next):
-      guard let next, next.sequence >= ping.sequence else {
-        slots[key] = .underWay(next: ping)
+      guard let next, next.ping.sequence >= ping.sequence else {
+        set(.underWay(next: (ping, now)), for: key)
         return next == nil ? .added : .merged
       }
       return .merged
     case .resting:
       // The end of the rest is in the queue already.
-      slots[key] = .waiting(ping, failureCount: 0)
+      set(.waiting(ping, failureCount: 0, since: now), for: key)
       return .added
     case nil:
-      let isFull = room.isFull
-      if room.isFull(for: device.user) || (isFull && !dropFirst(&room)) { return .displaced }
-      slots[key] = .waiting(ping, failureCount: 0)
-      room.enter(device.user)
-      ready.append(key, of: device.user)
-      return isFull ? .displaced : .added
+      set(.waiting(ping, failureCount: 0, since: now), for: key)
+      room.enter(key.device.user)
+      ready.append(key, of: key.device.user)
+      return .added
     }
   }
 
-  /// - Returns: false when nothing of this place waits.
-  private mutating func dropFirst(_ room: inout PushRoom) -> Bool {
+  private mutating func set(_ slot: Slot?, for key: Key) {
+    if slots[key]?.isUnderWay == false { idleCount -= 1 }
+    if slot?.isUnderWay == false { idleCount += 1 }
+    slots[key] = slot
+  }
+
+  /// Gives room back: that of the push whose turn is next, or of one that rests.
+  /// - Returns: true when a push that waited is lost.
+  mutating func makeRoom(in room: inout PushRoom) -> Bool {
     guard let key = ready.popFirst()?.element ?? due.takeFirst()?.element else { return false }
-    remove(key, &room)
-    return true
+    defer { remove(key, &room) }
+    return slots[key]?.isWaiting == true
   }
 
   private mutating func remove(_ key: Key, _ room: inout PushRoom) {
-    slots[key] = nil
+    set(nil, for: key)
     room.leave(key.device.user)
   }
 
@@ -118,9 +134,10 @@ struct PushLine: Sendable {
 
   /// The pushes whose time has come, as many as may be under way.
   /// - Parameter isHeldUp: called with each user who has to wait for the end of another push of theirs.
+  /// - Returns: also the number of pushes that are given up, because they waited for too long.
   mutating func takeDue(
     at now: ContinuousClock.Instant, in room: inout PushRoom, isHeldUp: (_ user: String) -> Void
-  ) -> [Due] {
+  ) -> (pushes: [Due], givenUpCount: Int) {
     while let key = due.takeFirst(dueAt: now) {
       switch slots[key] {
       case .waiting: ready.append(key, of: key.device.user)
@@ -128,9 +145,9 @@ struct PushLine: Sendable {
       case .underWay, nil: break
       }
     }
-    if let pausedUntil, now < pausedUntil { return [] }
+    if let pausedUntil, now < pausedUntil { return ([], 0) }
     pausedUntil = nil
-    var taken: [Due] = []
+    var (taken, givenUpCount): ([Due], Int) = ([], 0)
     while underWayCount < width, room.hasWay {
       let next = ready.popFirst { user in
         if room.hasWay(for: user) { return true }
@@ -138,13 +155,18 @@ struct PushLine: Sendable {
         return false
       }
       guard let key = next?.element else { break }
-      guard case .waiting(let ping, let failures) = slots[key] else { continue }
-      slots[key] = .underWay(next: nil)
+      guard case .waiting(let ping, let failures, let since) = slots[key] else { continue }
+      guard now - since < limits.longestWait else {
+        remove(key, &room)
+        givenUpCount += 1
+        continue
+      }
+      set(.underWay(next: nil), for: key)
       underWayCount += 1
       room.begin(key.device.user)
-      taken.append(Due(key: key, ping: ping, failureCount: failures, pauseCount: pauseCount))
+      taken.append(Due(key: key, ping: ping, failureCount: failures, since: since, pauseCount: pauseCount))
     }
-    return taken
+    return (taken, givenUpCount)
   }
 
   /// The time of the next `takeDue` that can do something, unless the end of a push makes way before; nil for none.
@@ -162,7 +184,7 @@ struct PushLine: Sendable {
   private mutating func rest(_ push: Due, until time: ContinuousClock.Instant, _ room: inout PushRoom) {
     end(push, &room)
     guard case .underWay(let next) = slots[push.key] else { return }
-    slots[push.key] = next.map { .waiting($0, failureCount: 0) } ?? .resting
+    set(next.map { .waiting($0.ping, failureCount: 0, since: $0.since) } ?? .resting, for: push.key)
     due.add(push.key, at: time)
   }
 
@@ -173,7 +195,7 @@ struct PushLine: Sendable {
 
   /// Ends an attempt that failed, and pauses the device or the service. Attempts that were under way together pause the
   /// service once.
-  /// - Parameter pause: the time that the service asked for.
+  /// - Parameter pause: the time that the service asked for; only an hour of it counts.
   mutating func retry(
     _ push: Due, after pause: Duration?, of failure: Failure, at now: ContinuousClock.Instant,
     in room: inout PushRoom
@@ -185,17 +207,19 @@ struct PushLine: Sendable {
     }
     let doublings = failure == .service ? failureCount - 1 : push.failureCount
     let doubled = limits.firstPause * (1 << min(max(doublings, 0), 20))
-    let length = max(pause ?? .zero, min(doubled, limits.longestPause))
+    let length = max(min(pause ?? .zero, limits.longestAskedPause), min(doubled, limits.longestPause))
     let until = now + length
     if isNews || (failure == .service && pause != nil) { pausedUntil = max(pausedUntil ?? until, until) }
     let servicePause = isNews ? length : nil
-    guard push.failureCount + 1 < limits.attempts else {
+    guard push.failureCount + 1 < limits.attempts, now - push.since < limits.longestWait else {
       rest(push, until: until, &room)
       return Retry(isKept: false, servicePause: servicePause)
     }
     end(push, &room)
     guard case .underWay(let next) = slots[push.key] else { return Retry(isKept: true, servicePause: servicePause) }
-    slots[push.key] = .waiting(next ?? push.ping, failureCount: push.failureCount + 1)
+    set(
+      .waiting(next?.ping ?? push.ping, failureCount: push.failureCount + 1, since: next?.since ?? push.since),
+      for: push.key)
     due.add(push.key, at: until)
     return Retry(isKept: true, servicePause: servicePause)
   }

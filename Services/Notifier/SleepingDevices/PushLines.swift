@@ -14,6 +14,7 @@ struct PushLines: Sendable {
   private let limits: PushLimits
   private var lines: [Name: PushLine] = [:]
   private var room: PushRoom
+  private var crowds = PushCrowds()
   /// Lines that may have something to send, each once.
   private var listed = FIFO<Name>()
   private var names: Set<Name> = []
@@ -31,8 +32,23 @@ struct PushLines: Sendable {
   /// Pushes that wait, are under way or rest.
   var count: Int { room.count }
 
-  mutating func put(_ ping: Ping, for device: PushLine.Device, in name: Name) -> PushLine.Addition {
-    change(name) { $0.put(ping, for: device, in: &$1) }
+  /// Pushes that were given up because they waited for too long.
+  private(set) var givenUpCount = 0
+
+  mutating func put(_ ping: Ping, for device: PushLine.Device, in name: Name, at now: ContinuousClock.Instant)
+    -> PushLine.Addition
+  {
+    let key = PushLine.Key(device: device, ping: ping.key)
+    var isOneLost = false
+    if lines[name]?.has(key) != true {
+      guard !room.isFull(for: device.user) else { return .displaced }
+      if room.isFull {
+        guard let fullest = crowds.fullest else { return .displaced }
+        isOneLost = change(fullest) { $0.makeRoom(in: &$1) }
+      }
+    }
+    let addition = change(name) { $0.put(ping, for: key, at: now, in: &$1) }
+    return isOneLost ? .displaced : addition
   }
 
   /// The pushes whose time has come, as many as may be under way.
@@ -55,6 +71,8 @@ struct PushLines: Sendable {
     guard lines[name] != nil else { return [] }
     var waiting: Set<String> = []
     let taken = lines[name, default: PushLine(limits)].takeDue(at: now, in: &room) { waiting.insert($0) }
+    givenUpCount += taken.givenUpCount
+    noteCrowd(of: name)
     for user in waiting { heldUp[user, default: []].insert(name) }
     if lines[name]?.isEmpty == true { lines[name] = nil }
     // The last of all ways may have gone to this line, which then has more to send.
@@ -63,7 +81,7 @@ struct PushLines: Sendable {
       times[name] = next
       due.add(name, at: next)
     }
-    return taken
+    return taken.pushes
   }
 
   /// The time of the next `takeDue` that can take something, unless a push comes or ends before; nil for none. Known
@@ -86,9 +104,14 @@ struct PushLines: Sendable {
   }
 
   private mutating func change<Result>(_ name: Name, _ body: (inout PushLine, inout PushRoom) -> Result) -> Result {
-    defer { list(name) }
+    defer {
+      noteCrowd(of: name)
+      list(name)
+    }
     return body(&lines[name, default: PushLine(limits)], &room)
   }
+
+  private mutating func noteCrowd(of name: Name) { crowds.set(lines[name]?.idleCount ?? 0, of: name) }
 
   private mutating func makeWay(for user: String) {
     for name in heldUp.removeValue(forKey: user) ?? [] { list(name) }

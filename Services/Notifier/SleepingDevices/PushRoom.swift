@@ -15,6 +15,10 @@ struct PushLimits: Sendable {
   var attempts = 24
   var firstPause = Duration.seconds(1)
   var longestPause = Duration.seconds(300)
+  /// The longest pause that a service gets because it asks for it.
+  var longestAskedPause = Duration.seconds(3600)
+  /// The time after which a push is given up.
+  var longestWait = Duration.seconds(7200)
 }
 
 /// Counts the pushes of all lines.

@@ -8,14 +8,12 @@ struct PushRoster: Sendable {
   /// The next page of registrations follows this revision.
   private(set) var revision: Int64 = 0
   private var registrations: [Int64: PushRegistration] = [:]
-  /// Names of the notifiers that are there, this one's among them.
-  private var notifiers: [String]
-  private let name: String
+  private var share: Share
 
-  init(name: String) {
-    self.name = name
-    notifiers = [name]
-  }
+  /// The rank of a notifier for a registration.
+  typealias Rank = @Sendable (_ notifier: String, _ id: Int64) -> UInt64
+
+  init(name: String, rank: @escaping Rank = PushRoster.rank) { share = Share(of: name, with: [], rank) }
 
   var count: Int { registrations.count }
 
@@ -29,45 +27,97 @@ struct PushRoster: Sendable {
 
   mutating func apply(_ page: FetchPushRegistrations.Reply) -> Change {
     var change = Change()
-    for id in page.ended where registrations.removeValue(forKey: id) != nil { change.ended.append(id) }
+    for id in page.ended where registrations[id] != nil {
+      remove(id)
+      change.ended.append(id)
+    }
     for registration in page.registrations {
       if registrations.updateValue(registration, forKey: registration.id) != nil {
         change.ended.append(registration.id)
       }
+      share.rank(registration.id)
       if isOwn(registration.id) { change.begun.append(registration) }
     }
     revision = max(revision, page.revision)
     return change
   }
 
-  mutating func remove(_ id: Int64) { registrations[id] = nil }
+  mutating func remove(_ id: Int64) {
+    registrations[id] = nil
+    share.forget(id)
+  }
 
   /// Begins anew, because the directory is another one: one restored from a backup counts from an earlier revision.
   mutating func removeAll() -> [Int64] {
     defer {
       registrations = [:]
+      share.forget { _ in true }
       revision = 0
     }
     return Array(registrations.keys)
   }
 
-  /// - Parameter others: the names of the other notifiers.
-  mutating func share(with others: [String]) -> Change {
-    let before = Set(registrations.keys.filter(isOwn))
-    notifiers = [name] + others
-    let after = Set(registrations.keys.filter(isOwn))
-    return Change(
-      ended: before.subtracting(after).sorted(),
-      begun: after.subtracting(before).sorted().compactMap { registrations[$0] })
+  /// True for a registration that this notifier wakes.
+  func isOwn(_ id: Int64) -> Bool { share.isOwn(id) }
+
+  // MARK: Other notifiers
+
+  /// The share of this notifier among others, before any registration is ranked; nil when the others are those that are
+  /// known.
+  func newShare(with others: [String]) -> Share? {
+    let new = share.among(others)
+    return new.notifiers == share.notifiers ? nil : new
   }
 
-  /// True for a registration that this notifier wakes: each notifier ranks all of them for an identifier, and finds the
-  /// same one first.
-  func isOwn(_ id: Int64) -> Bool {
-    notifiers.count == 1 || notifiers.allSatisfy { rank($0, id) <= rank(name, id) }
+  /// The registrations that `share` has not ranked.
+  func unranked(in share: Share) -> [Int64] { registrations.keys.filter { !share.hasRanked($0) } }
+
+  /// Takes over a share that has ranked all registrations.
+  mutating func adopt(_ share: Share) -> Change {
+    let former = self.share
+    var change = Change()
+    self.share = share
+    self.share.forget { registrations[$0] == nil }
+    for (id, registration) in registrations where former.isOwn(id) != share.isOwn(id) {
+      if share.isOwn(id) { change.begun.append(registration) } else { change.ended.append(id) }
+    }
+    change.ended.sort()
+    change.begun.sort { $0.id < $1.id }
+    return change
+  }
+}
+
+extension PushRoster {
+  /// The registrations that one of several notifiers wakes: each notifier ranks all of them for an identifier, and
+  /// finds the same one first.
+  struct Share: Sendable {
+    /// Ascending, this one's among them.
+    fileprivate let notifiers: [String]
+    private let name: String
+    private let ranking: Rank
+    private var own: [Int64: Bool] = [:]
+
+    fileprivate init(of name: String, with others: [String], _ rank: @escaping Rank) {
+      notifiers = (others + [name]).sorted()
+      self.name = name
+      ranking = rank
+    }
+
+    fileprivate func among(_ others: [String]) -> Share { Share(of: name, with: others, ranking) }
+
+    fileprivate func hasRanked(_ id: Int64) -> Bool { own[id] != nil }
+    fileprivate func isOwn(_ id: Int64) -> Bool { own[id] ?? false }
+    fileprivate mutating func forget(_ id: Int64) { own[id] = nil }
+    fileprivate mutating func forget(where isGone: (Int64) -> Bool) { own = own.filter { !isGone($0.key) } }
+
+    mutating func rank(_ id: Int64) {
+      guard own[id] == nil else { return }
+      let mine = notifiers.count > 1 ? ranking(name, id) : 0
+      own[id] = notifiers.allSatisfy { $0 == name || ranking($0, id) <= mine }
+    }
   }
 
-  private func rank(_ notifier: String, _ id: Int64) -> UInt64 {
+  @Sendable static func rank(_ notifier: String, _ id: Int64) -> UInt64 {
     SHA256.hash("\(notifier) \(id)").prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
   }
 }

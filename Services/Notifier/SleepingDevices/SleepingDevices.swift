@@ -71,13 +71,14 @@ final class SleepingDevices: Sendable {
   }
 
   private func put(_ ping: Ping, for id: Int64) {
+    let now = timing.now()
     let addition = state.withLock { state -> PushLine.Addition? in
       guard let registration = state.roster[id], let (entry, _) = state.services.service(of: registration) else {
         return nil
       }
       return state.lines.put(
         ping, for: PushLine.Device(registration: id, user: registration.device.userRecordName),
-        in: PushLines.Name(service: entry.name, place: registration.address.place))
+        in: PushLines.Name(service: entry.name, place: registration.address.place), at: now)
     }
     metrics.count(addition)
     wake.yield()
@@ -95,7 +96,16 @@ final class SleepingDevices: Sendable {
   }
 
   private func follow(_ others: [String]) {
-    apply(state.withLock { $0.roster.share(with: others) })
+    guard var share = state.withLock({ $0.roster.newShare(with: others) }) else { return }
+    while true {
+      let unranked = state.withLock { $0.roster.unranked(in: share) }
+      // Without the lock, which pings need. Registrations that come meanwhile have another round.
+      for id in unranked { share.rank(id) }
+      let change = state.withLock { [share] state in
+        state.roster.unranked(in: share).isEmpty ? state.roster.adopt(share) : nil
+      }
+      if let change { return apply(change) }
+    }
   }
 
   private func apply(_ change: PushRoster.Change) {
@@ -205,7 +215,9 @@ final class SleepingDevices: Sendable {
   private func takeDue(_ state: inout State, _ now: ContinuousClock.Instant) -> (
     [(line: PushLines.Name, push: PushLine.Due)], alarm: ContinuousClock.Instant?
   ) {
+    let givenUpCount = state.lines.givenUpCount
     let due = state.lines.takeDue(at: now)
+    metrics.dropped.increment(by: state.lines.givenUpCount - givenUpCount)
     guard let next = state.lines.nextTime, state.alarm.map({ next < $0 }) ?? true else { return (due, nil) }
     state.alarm = next
     return (due, next)
@@ -313,7 +325,7 @@ private struct PushMetrics: Sendable {
       "pushes_total", "Attempts to wake a device, by service and outcome.", labels: ["service", "outcome"])
     merged = metrics.counter("pushes_merged_total", "Pushes merged with a waiting one of the same zone and device.")
     dropped = metrics.counter(
-      "pushes_dropped_total", "Pushes given up because too many waited, or after too many attempts.")
+      "pushes_dropped_total", "Pushes given up because too many waited, or after too long or too many attempts.")
   }
 
   func count(_ outcome: PushOutcome, of service: String) { pushes[service, outcome.name].increment() }

@@ -55,12 +55,11 @@ extension Directory {
   }
 
   private func account(_ own: OwnSession) throws -> UseAccount.Account {
-    let recordName = try recordName(ofKey: own.user) ?? ""
     let ownName = try connection.statement(SQL("session.name", "SELECT name FROM session WHERE id = ?1")).binding(
       own.key
     ).first { $0.text(0) }
     return UseAccount.Account(
-      sessions: try sessions(ofUser: recordName).map { row in
+      sessions: try sessions(ofUser: own.user).map { row in
         UseAccount.Session(
           name: row.name, container: row.container, environment: row.environment, client: row.client,
           provider: row.provider, created: row.created, lastUsed: row.lastUsed, isOwn: row.name == ownName)

@@ -10,6 +10,14 @@ extension Directory {
   private struct Known {
     let epoch: Int64
     let nonce: String
+
+    /// The nonce of a shard that an operator has accepted as it is found, until a worker opens it.
+    static let accepted = "accepted"
+    var isAccepted: Bool { nonce == Self.accepted }
+    /// The least epoch that the shard may have.
+    var leastEpoch: Int64 { isAccepted ? 0 : epoch }
+    /// The epoch that an accepted shard had before.
+    var acceptedEpoch: Int64 { isAccepted ? epoch : 0 }
   }
 
   private static func subject(ofShard shard: Int) -> String { "shard-\(shard)" }
@@ -39,8 +47,9 @@ extension Directory {
   func claim(_ claim: ClaimFolder) throws -> ClaimFolder.Reply {
     let known = try known(claim.folder)
     let hasShards =
-      try connection.statement(SQL("dataEpoch.any", "SELECT count(*) FROM dataEpoch WHERE subject LIKE 'shard-%'"))
-      .first { $0.int64(0) } ?? 0 > 0
+      try connection.statement(
+        SQL("dataEpoch.any", "SELECT count(*) FROM dataEpoch WHERE subject LIKE 'shard-%' AND nonce <> ?1")
+      ).binding(Known.accepted).first { $0.int64(0) } ?? 0 > 0
     var isGranted = true
     if let known {
       isGranted =
@@ -56,7 +65,9 @@ extension Directory {
 
   func shardEpochs(_ message: FetchShardEpochs) throws -> FetchShardEpochs.Reply {
     let shards = message.shard.map { $0..<$0 + 1 } ?? 0..<shardCount
-    return FetchShardEpochs.Reply(epochs: try shards.map { try known(Self.subject(ofShard: $0))?.epoch ?? 0 })
+    let rows = try shards.map { try known(Self.subject(ofShard: $0)) }
+    return FetchShardEpochs.Reply(
+      epochs: rows.map { $0?.leastEpoch ?? 0 }, accepted: rows.map { $0?.acceptedEpoch ?? 0 })
   }
 
   /// Notes that a shard exists, so that no worker makes it.
@@ -76,21 +87,23 @@ extension Directory {
         return true
       }
     }
-    let news = try message.epochs.filter { (0..<shardCount).contains($0.shard) }.filter {
-      try known(Self.subject(ofShard: $0.shard))?.epoch ?? 0 < $0.epoch
-    }
+    let opened = message.epochs.filter { (0..<shardCount).contains($0.shard) }
+    let earlier = try opened.map { try known(Self.subject(ofShard: $0.shard))?.leastEpoch ?? 0 }
+    let news = zip(opened, earlier).filter { $0.epoch > $1 }.map(\.0)
     if news.isEmpty { return false }
     return try change {
+      if zip(opened, earlier).contains(where: { $0.isRenewed(since: $1) }) { try repeatDepartures() }
       for opened in news { try set(Self.subject(ofShard: opened.shard), Known(epoch: opened.epoch, nonce: "")) }
       return try noteClusters(of: news)
     }
   }
 
-  /// Forgets the folder or shard in use, so that the present one is accepted at the next claim.
+  /// Forgets the folder in use, so that the present one is accepted at the next claim. Keeps the epoch of a shard: its
+  /// next holder renews one with a lower epoch, because clients have seen changes that an older shard lacks.
   /// - Parameters:
   ///   - what: the number of a shard, `data`, `assets` or `all`.
   ///   - known: the clusters that ready workers reach. Accepted shards of others can be made in these.
-  /// - Returns: the forgotten subjects; folders before shards.
+  /// - Returns: the accepted subjects; folders before shards.
   /// - Throws: `badRequest` for any other text.
   func acceptData(_ what: String, known: Set<String>) throws -> [String] {
     var subjects: [String]
@@ -104,11 +117,14 @@ extension Directory {
       subjects = [Self.subject(ofShard: shard)]
     }
     let shards = (0..<shardCount).filter { subjects.contains(Self.subject(ofShard: $0)) }
-    subjects = try subjects.filter { try self.known($0) != nil }
+    subjects = try subjects.filter { try self.known($0).map { !$0.isAccepted } ?? false }
     try change {
       try forgetClusters(of: shards, known: known)
-      for subject in subjects {
-        try connection.statement(SQL("dataEpoch.forget", "DELETE FROM dataEpoch WHERE subject = ?1")).binding(subject)
+      for shard in shards.map(Self.subject(ofShard:)) where subjects.contains(shard) {
+        try set(shard, Known(epoch: try self.known(shard)?.epoch ?? 0, nonce: Known.accepted))
+      }
+      for folder in subjects where ["data", "assets"].contains(folder) {
+        try connection.statement(SQL("dataEpoch.forget", "DELETE FROM dataEpoch WHERE subject = ?1")).binding(folder)
           .run()
       }
     }
@@ -118,7 +134,7 @@ extension Directory {
 
 extension DirectoryFormat {
   /// `subject` is a folder (`data`, `assets`) or a shard (`shard-3`), `epoch` its epoch when last taken into use.
-  /// `nonce` names the claimant of a folder and is empty for shards.
+  /// `nonce` names the claimant of a folder. That of a shard is empty, or `accepted`.
   static let dataEpochTable =
     "CREATE TABLE dataEpoch (subject TEXT PRIMARY KEY, epoch INTEGER NOT NULL, nonce TEXT NOT NULL) WITHOUT ROWID;"
 

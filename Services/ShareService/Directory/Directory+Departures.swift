@@ -22,34 +22,47 @@ extension Directory {
   /// milliseconds.
   static let departureGrace: Int64 = 900_000
 
+  /// How long a finished departure is kept, because a backup of the time before brings the data back: 400 days. Unit:
+  /// milliseconds.
+  static let departureMemory: Int64 = 400 * 86_400_000
+
   /// Deletes the user with tokens, sessions, roles and the server keys that act as them, and schedules the removal of
-  /// their data. For a user whose removal is under way it returns that departure.
+  /// their data. For a user whose removal is under way it returns that departure. For an unknown record name it only
+  /// schedules the removal: a backup may have brought the data back.
   /// - Parameter name: the operator's name for the user, or the record name.
   /// - Throws: `notFound`.
   func deleteUser(_ name: String) throws -> Departure {
     try change {
       guard try userExists(name) else {
-        guard let departure = try departure(of: name) else {
-          throw RecordError(.notFound, "There is no user '\(name)'")
-        }
-        return departure
+        if let departure = try departure(of: name) { return departure }
+        guard Self.isUserRecordName(name) else { throw RecordError(.notFound, "There is no user '\(name)'") }
+        return try depart(name, named: name)
       }
       let (key, recordName) = try existingUser(name)
-      let departure = Departure(
-        recordName: recordName, name: try user(recordName: recordName)?.name ?? name, requested: clock.now,
-        due: clock.now, isLast: false)
+      let ownName = try user(recordName: recordName)?.name ?? name
       try connection.statement(SQL("serverKey.deleteUser", "DELETE FROM serverKey WHERE user = ?1")).binding(key).run()
       try endPushRegistrations(ofUser: key)
       try forgetWaitingInvitations(ofOwner: recordName)
       try connection.statement(SQL("user.delete", "DELETE FROM user WHERE id = ?1")).binding(key).run()
-      try connection.statement(
-        SQL(
-          "departure.insert",
-          "INSERT INTO departure (recordName, name, requested, due, isLast) VALUES (?1, ?2, ?3, ?4, 0)")
-      )
-      .binding(departure.recordName, departure.name, departure.requested, departure.due).run()
-      return departure
+      return try depart(recordName, named: ownName)
     }
+  }
+
+  /// Schedules the removal of a user's data, within a change.
+  private func depart(_ recordName: String, named name: String) throws -> Departure {
+    let departure = Departure(
+      recordName: recordName, name: name, requested: clock.now, due: clock.now, isLast: false)
+    try connection.statement(
+      SQL(
+        "departure.insert",
+        """
+        INSERT INTO departure (recordName, name, requested, due, isLast) VALUES (?1, ?2, ?3, ?4, 0) \
+        ON CONFLICT (recordName) DO UPDATE SET name = excluded.name, requested = excluded.requested, \
+        due = excluded.due, isLast = 0
+        """)
+    )
+    .binding(departure.recordName, departure.name, departure.requested, departure.due).run()
+    return departure
   }
 
   /// nil for a user who was never deleted, and for one whose data are all removed.
@@ -58,27 +71,37 @@ extension Directory {
       SQL(
         "departure.get",
         """
-        SELECT recordName, name, requested, due, isLast FROM departure WHERE recordName = ?1 OR name = ?1 \
-        ORDER BY requested DESC
+        SELECT recordName, name, requested, due, isLast FROM departure \
+        WHERE (recordName = ?1 OR name = ?1) AND name <> '' ORDER BY requested DESC
         """
       )
     ).binding(name).first(Self.departure)
   }
 
-  /// Ascending by due time.
+  /// Those that are not finished, ascending by due time.
   func departures() throws -> [Departure] {
     try connection.statement(
-      SQL("departure.list", "SELECT recordName, name, requested, due, isLast FROM departure ORDER BY due, recordName")
+      SQL(
+        "departure.list",
+        """
+        SELECT recordName, name, requested, due, isLast FROM departure WHERE name <> '' ORDER BY due, recordName
+        """)
     ).all(Self.departure)
   }
 
-  /// Notes that the shards have removed a departure's data. After the first time the removal is repeated once.
+  /// Notes that the shards have removed a departure's data. After the first time the removal is repeated once. Then the
+  /// row loses the user's name and is kept for `departureMemory`. A departure that became due anew meanwhile stays so.
   func finish(_ departure: Departure) throws {
     try change {
       if departure.isLast {
-        try connection.statement(SQL("departure.delete", "DELETE FROM departure WHERE recordName = ?1")).binding(
-          departure.recordName
-        ).run()
+        try connection.statement(
+          SQL(
+            "departure.finish",
+            "UPDATE departure SET name = '', due = ?3 WHERE recordName = ?1 AND due = ?2 AND isLast <> 0")
+        ).binding(departure.recordName, departure.due, clock.now + Self.departureMemory).run()
+        try connection.statement(
+          SQL("departure.forget", "DELETE FROM departure WHERE name = '' AND due <= ?1")
+        ).binding(clock.now).run()
       } else {
         try connection.statement(
           SQL("departure.repeat", "UPDATE departure SET due = ?2, isLast = 1 WHERE recordName = ?1 AND isLast = 0")
@@ -86,6 +109,19 @@ extension Directory {
         .binding(departure.recordName, clock.now + Self.departureGrace).run()
       }
     }
+  }
+
+  /// Has the shards remove the data of all departed users once more, within a change: a backup may have brought them
+  /// back.
+  func repeatDepartures() throws {
+    try connection.statement(
+      SQL(
+        "departure.again",
+        """
+        UPDATE departure SET due = ?1, name = CASE WHEN name = '' THEN recordName ELSE name END \
+        WHERE isLast <> 0 AND (name <> '' OR due > ?1)
+        """)
+    ).binding(clock.now).run()
   }
 
   /// The user's belongings in the directory besides their row.

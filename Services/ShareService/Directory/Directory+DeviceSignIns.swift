@@ -19,11 +19,23 @@ extension DirectoryFormat {
     CREATE INDEX deviceSignInContainer ON deviceSignIn (container);
     CREATE INDEX deviceSignInUser ON deviceSignIn (user);
     """
+
+  /// The networks that a customer may own with all their addresses: of an IPv6 address its /64 and its /48, of an IPv4
+  /// address itself.
+  static let deviceNetworks = """
+    ALTER TABLE deviceSignIn ADD COLUMN network TEXT NOT NULL DEFAULT '';
+    ALTER TABLE deviceSignIn ADD COLUMN site TEXT NOT NULL DEFAULT '';
+    DROP INDEX deviceSignInAddress;
+    CREATE INDEX deviceSignInNetwork ON deviceSignIn (network);
+    CREATE INDEX deviceSignInSite ON deviceSignIn (site);
+    """
 }
 
 extension Directory {
-  /// Devices that wait, of all and of one address.
+  /// Devices that wait: of all, of one container, and of one address or a customer's networks.
   static let waitingDeviceLimit = 10_000
+  static let devicesPerContainer = 2000
+  static let devicesPerSite = 100
   static let devicesPerAddress = 20
 
   /// - Throws: `notFound` for the container.
@@ -33,12 +45,10 @@ extension Directory {
       try connection.statement(SQL("deviceSignIn.sweep", "DELETE FROM deviceSignIn WHERE expires <= ?1")).binding(
         clock.now
       ).run()
-      let ofAddress = try connection.statement(
-        SQL("deviceSignIn.ofAddress", "SELECT count(*) FROM deviceSignIn WHERE address = ?1")
-      ).binding(message.source.address).first { $0.int(0) }
-      guard (ofAddress ?? 0) < Self.devicesPerAddress,
-        try count("SELECT count(*) FROM deviceSignIn") < Self.waitingDeviceLimit
-      else { return BeginDeviceSignIn.Reply() }
+      let container = try key(of: message.container)
+      let networks = SignInDesk.origin(of: message.source.address).networks
+      let (network, site) = (networks.first ?? "", networks.last ?? "")
+      guard try hasRoomForDevice(of: container, network: network, site: site) else { return BeginDeviceSignIn.Reply() }
       // Another device has the code once in millions of years; then the database refuses the row.
       guard let userCode = UserCode(letters()) else { return BeginDeviceSignIn.Reply() }
       try connection.statement(
@@ -46,15 +56,28 @@ extension Directory {
           "deviceSignIn.insert",
           """
           INSERT INTO deviceSignIn (device, userCode, container, environment, grantText, name, address, created, \
-          expires) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+          expires, network, site) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
           """)
       ).binding(
-        SHA256.hash(deviceCode), userCode.letters, try key(of: message.container), message.environment.rawValue,
-        message.grant, message.source.client, message.source.address, clock.now,
-        clock.now + BeginDeviceSignIn.lifetime
+        SHA256.hash(deviceCode), userCode.letters, container, message.environment.rawValue, message.grant,
+        message.source.client, message.source.address, clock.now, clock.now + BeginDeviceSignIn.lifetime, network, site
       ).run()
       return BeginDeviceSignIn.Reply(deviceCode: deviceCode, userCode: userCode)
     }
+  }
+
+  private func hasRoomForDevice(of container: Int64, network: String, site: String) throws -> Bool {
+    try connection.statement(
+      SQL(
+        "deviceSignIn.counts",
+        """
+        SELECT (SELECT count(*) FROM deviceSignIn), (SELECT count(*) FROM deviceSignIn WHERE container = ?1),
+          (SELECT count(*) FROM deviceSignIn WHERE site = ?2), (SELECT count(*) FROM deviceSignIn WHERE network = ?3)
+        """)
+    ).binding(container, site, network).first { row in
+      row.int(0) < Self.waitingDeviceLimit && row.int(1) < Self.devicesPerContainer
+        && row.int(2) < Self.devicesPerSite && row.int(3) < Self.devicesPerAddress
+    } ?? false
   }
 
   /// Letters of the alphabet, each as probable as any other.
@@ -88,9 +111,9 @@ extension Directory {
 
   /// Within a change that has judged the person.
   /// - Parameter user: nil turns the device away.
-  /// - Returns: `device` when none waits with the code.
+  /// - Returns: `device` when none waits with the code; nil also for a repetition.
   func decide(_ code: UserCode, user: Int64?) throws -> UseAccount.Refusal? {
-    guard let device = try waitingDevice(code) else { return .device }
+    guard let device = try waitingDevice(code) else { return try isDecided(code, user: user) ? nil : .device }
     try connection.statement(
       SQL(
         "deviceSignIn.decide",
@@ -103,6 +126,18 @@ extension Directory {
           container: device.container, environment: device.environment, refusal: "person"))
     }
     return nil
+  }
+
+  /// True while a device that has not asked since was given this answer.
+  private func isDecided(_ code: UserCode, user: Int64?) throws -> Bool {
+    try connection.statement(
+      SQL(
+        "deviceSignIn.decided",
+        """
+        SELECT 1 FROM deviceSignIn
+        WHERE userCode = ?1 AND expires > ?2 AND (user = ?3 OR (?3 IS NULL AND isRefused = 1))
+        """)
+    ).binding(code.letters, clock.now, user).first { _ in true } ?? false
   }
 
   /// Opens the session of a device whose code somebody allowed, once.

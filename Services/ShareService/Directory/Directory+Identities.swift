@@ -45,7 +45,7 @@ extension Directory {
       if let refusal = try signUpRefusal(message, provider.signUp) {
         return SignInByIdentity.Reply(refusal: refusal)
       }
-      user = try signUp(message.person, at: provider.entry.name)
+      user = try signUp(message.person, at: provider)
     }
     guard !user.isDisabled else { return SignInByIdentity.Reply(refusal: .disabled) }
     return SignInByIdentity.Reply(
@@ -94,16 +94,16 @@ extension Directory {
   }
 
   /// Makes a user. The name is the verified address, or the provider's name and some digits.
-  private func signUp(_ person: SignInByIdentity.Person, at provider: String) throws -> IdentifiedUser {
+  private func signUp(_ person: SignInByIdentity.Person, at provider: IdentityProviderRow) throws -> IdentifiedUser {
     let address = person.emailAddress ?? ""
     let isName =
       !address.isEmpty && !address.hasPrefix("_") && address.utf8.count <= Limit.nameByteCount
     let isFree = try isName && key(ofUser: address) == nil
-    let name = isFree ? address : "\(provider)-\(random.hex(byteCount: 6))"
+    let name = isFree ? address : "\(provider.entry.name)-\(random.hex(byteCount: 6))"
     let (key, recordName) = try insertUser(
       NewUser(
         name: name, emailAddress: person.emailAddress, phoneNumber: person.phoneNumber.flatMap { PhoneNumber($0) },
-        givenName: person.givenName, familyName: person.familyName))
+        givenName: person.givenName, familyName: person.familyName, isSelfMade: provider.signUp == .open))
     try insertIdentity(of: person, user: key)
     if let address = person.emailAddress {
       try connection.statement(

@@ -39,7 +39,6 @@ extension DirectoryFormat {
 
 /// An invitation whose mail is due.
 struct DueMail: Hashable, Sendable {
-  let id: Int64
   let shard: Int
   let database: DatabaseID
   let zoneName: String
@@ -111,17 +110,17 @@ extension Directory {
       SQL(
         "mail.due",
         """
-        SELECT id, shard, container, environment, owner, zoneName, shareName, participantID, email, added, attempts
+        SELECT shard, container, environment, owner, zoneName, shareName, participantID, email, added, attempts
         FROM waitingInvitation WHERE mailDue <= ?1 AND email IS NOT NULL ORDER BY mailDue, id LIMIT ?2
         """)
     ).binding(clock.now, Int64(limit)).all { row in
       DueMail(
-        id: row.int64(0), shard: row.int(1),
+        shard: row.int(0),
         database: DatabaseID(
-          container: try Self.containerID(row.text(2)), environment: try Self.environment(row.text(3)),
-          owner: row.text(4)),
-        zoneName: row.text(5), shareName: row.text(6), participantID: row.text(7), emailAddress: row.text(8),
-        added: row.int64(9), attempts: row.int(10))
+          container: try Self.containerID(row.text(1)), environment: try Self.environment(row.text(2)),
+          owner: row.text(3)),
+        zoneName: row.text(4), shareName: row.text(5), participantID: row.text(6), emailAddress: row.text(7),
+        added: row.int64(8), attempts: row.int(9))
     }
   }
 
@@ -129,20 +128,39 @@ extension Directory {
     try count("SELECT count(*) FROM waitingInvitation WHERE mailDue IS NOT NULL")
   }
 
-  func postpone(_ mail: DueMail, until time: Int64, isAttempt: Bool) throws {
-    try change {
-      try connection.statement(
-        SQL("mail.postpone", "UPDATE waitingInvitation SET mailDue = ?2, attempts = attempts + ?3 WHERE id = ?1")
-      ).binding(mail.id, time, Int64(isAttempt ? 1 : 0)).run()
-    }
+  /// Notes an attempt before it is made.
+  /// - Parameter time: that of the next one, unless this one's outcome is noted.
+  /// - Returns: false when the mail is not due any more, and must not be sent.
+  func beginAttempt(_ mail: DueMail, next time: Int64) throws -> Bool {
+    try change { try setDue(time, of: mail, isAttempt: true) }
+  }
+
+  func postpone(_ mail: DueMail, until time: Int64) throws { try change { _ = try setDue(time, of: mail) } }
+
+  /// Within a change. Another invitation may have the row's key by now, so the invitation names the row.
+  /// - Parameter time: nil: no mail waits.
+  /// - Returns: false when none waited before.
+  private func setDue(_ time: Int64?, of mail: DueMail, isAttempt: Bool = false) throws -> Bool {
+    let database = mail.database
+    try connection.statement(
+      SQL(
+        "mail.setDue",
+        """
+        UPDATE waitingInvitation SET mailDue = ?7, attempts = attempts + ?8 WHERE container = ?1 AND environment = ?2
+          AND owner = ?3 AND zoneName = ?4 AND shareName = ?5 AND participantID = ?6 AND mailDue IS NOT NULL
+        """)
+    ).binding(
+      database.container.rawValue, database.environment.rawValue, database.owner, mail.zoneName, mail.shareName,
+      mail.participantID, time, Int64(isAttempt ? 1 : 0)
+    ).run()
+    return connection.changes > 0
   }
 
   /// Ends a mail.
   /// - Parameter outcome: nil for one that is not sent because it is pointless.
   func finish(_ mail: DueMail, _ outcome: MailOutcome?, reason: String? = nil) throws {
     try change {
-      try connection.statement(SQL("mail.finish", "UPDATE waitingInvitation SET mailDue = NULL WHERE id = ?1"))
-        .binding(mail.id).run()
+      _ = try setDue(nil, of: mail)
       guard let outcome else { return }
       try connection.statement(
         SQL(

@@ -4,6 +4,17 @@ import Records
 import SQLite
 import ServiceKit
 
+extension DirectoryFormat {
+  /// `isSelfMade` is 1 for a user who signed up at a provider where everybody may. Takes time in proportion to the
+  /// users.
+  static let newcomers = """
+    ALTER TABLE user ADD COLUMN isSelfMade INTEGER NOT NULL DEFAULT 0;
+    UPDATE user SET isSelfMade = 1 WHERE EXISTS (
+      SELECT 1 FROM identity JOIN identityProvider ON identityProvider.issuer = identity.issuer
+      WHERE identity.user = user.id AND signUp = 'open' AND identity.added < user.created + 1000);
+    """
+}
+
 extension Directory {
   /// Mails of one inviter, and to one address, in a day; of the whole installation in an hour.
   static let mailsPerInviter: Int64 = 20
@@ -54,11 +65,7 @@ extension Directory {
   }
 
   /// True for a user who signed up after ?1 at a provider where everybody may.
-  private static let newcomer = """
-    user.created > ?1 AND EXISTS (
-      SELECT 1 FROM identity JOIN identityProvider ON identityProvider.issuer = identity.issuer
-      WHERE identity.user = user.id AND signUp = 'open' AND identity.added < user.created + 1000)
-    """
+  private static let newcomer = "user.created > ?1 AND user.isSelfMade = 1"
 
   private func isNewcomer(_ owner: String) throws -> Bool {
     try connection.statement(

@@ -43,15 +43,20 @@ extension Directory {
   func addPasskey(_ registration: PasskeyRegistration, user key: Int64, _ recordName: String) throws
     -> UseAccount.Refusal?
   {
-    guard try passkeys(ofUser: key).count < Self.passkeysPerUser else { return .tooMany }
     // Dropped because a person can only try again, whichever check failed.
     guard
       let challenge = try? Passkey.challenge(
         of: registration.clientData, type: "webauthn.create", at: registration.relyingParty, key: signingKey,
         now: clock.now),
       let made = try? Passkey.registered(registration),
-      challenge.purpose == .registration(userRecordName: recordName), try isFirst(use(of: challenge))
+      challenge.purpose == .registration(userRecordName: recordName)
     else { return .passkey }
+    let answer = registration.clientData + registration.authenticatorData + registration.publicKey
+    let claim = use(of: challenge, by: Hex.encode(SHA256.hash(answer)))
+    // A gateway that heard nothing repeats its call: the passkey is there, or was removed since.
+    if try wasMade(claim) { return try isPasskey(made.credentialID, made.key, ofUser: key) ? nil : .passkey }
+    guard try passkeys(ofUser: key).count < Self.passkeysPerUser else { return .tooMany }
+    guard try isFirst(claim) else { return .passkey }
     try connection.statement(
       SQL(
         "passkey.insert",
@@ -64,6 +69,12 @@ extension Directory {
     return connection.changes > 0 ? nil : .passkey
   }
 
+  private func isPasskey(_ credentialID: [UInt8], _ publicKey: P256PublicKey, ofUser key: Int64) throws -> Bool {
+    try connection.statement(
+      SQL("passkey.ofUser", "SELECT 1 FROM passkey WHERE credential = ?1 AND user = ?2 AND key = ?3")
+    ).binding(credentialID, key, publicKey.der).first { _ in true } ?? false
+  }
+
   /// Within a change that knows another way in.
   func removePasskey(_ credentialID: [UInt8]) throws {
     try connection.statement(SQL("passkey.delete", "DELETE FROM passkey WHERE credential = ?1")).binding(credentialID)
@@ -71,9 +82,9 @@ extension Directory {
   }
 
   /// A challenge counts once.
-  private func use(of challenge: PasskeyChallenge) -> ClaimSignature {
+  private func use(of challenge: PasskeyChallenge, by requestID: String) -> ClaimSignature {
     ClaimSignature(
-      digest: SHA256.hash("aquifer passkey " + challenge.nonce), requestID: random.uuid(), expiry: challenge.expiry)
+      digest: SHA256.hash("aquifer passkey " + challenge.nonce), requestID: requestID, expiry: challenge.expiry)
   }
 
   enum PasskeySignIn: Sendable {
@@ -146,6 +157,6 @@ extension Directory {
     } catch {
       return .failure(error)
     }
-    return try isFirst(use(of: challenge)) ? .success(counter) : .failure(.challenge)
+    return try isFirst(use(of: challenge, by: random.uuid())) ? .success(counter) : .failure(.challenge)
   }
 }

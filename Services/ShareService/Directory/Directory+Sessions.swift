@@ -152,6 +152,12 @@ extension Directory {
     return successor
   }
 
+  private static let sessionRows = """
+    SELECT session.name, user.name, container.name, environment, session.created, expires,
+      (SELECT max(created) FROM sessionToken WHERE session = session.id), way, provider, client FROM session
+    JOIN user ON user.id = session.user JOIN container ON container.id = session.container
+    """
+
   /// Open sessions, latest first.
   /// - Parameter userName: only this user's.
   func sessions(ofUser userName: String? = nil) throws -> [SessionRow] {
@@ -159,18 +165,27 @@ extension Directory {
       SQL(
         "session.list",
         """
-        SELECT session.name, user.name, container.name, environment, session.created, expires,
-          (SELECT max(created) FROM sessionToken WHERE session = session.id), way, provider, client FROM session
-        JOIN user ON user.id = session.user JOIN container ON container.id = session.container
+        \(Self.sessionRows)
         WHERE expires > ?1 AND (?2 IS NULL OR user.name = ?2 OR user.recordName = ?2) ORDER BY session.id DESC
         """)
-    ).binding(clock.now, userName).all { row in
-      SessionRow(
-        name: row.text(0), userName: row.text(1), container: try Self.containerID(row.text(2)),
-        environment: try Self.environment(row.text(3)),
-        created: row.int64(4), expires: row.int64(5), lastUsed: row.optionalInt64(6) ?? row.int64(4),
-        way: row.optionalText(7), provider: row.optionalText(8), client: row.optionalText(9))
-    }
+    ).binding(clock.now, userName).all(Self.sessionRow)
+  }
+
+  /// Reads this user's sessions alone.
+  static let sessionsOfUser = SQL(
+    "session.ofUser", "\(sessionRows) WHERE session.user = ?2 AND expires > ?1 ORDER BY session.id DESC")
+
+  /// Open sessions of one user, latest first.
+  func sessions(ofUser key: Int64) throws -> [SessionRow] {
+    try connection.statement(Self.sessionsOfUser).binding(clock.now, key).all(Self.sessionRow)
+  }
+
+  private static func sessionRow(_ row: DirectoryStatement) throws -> SessionRow {
+    SessionRow(
+      name: row.text(0), userName: row.text(1), container: try containerID(row.text(2)),
+      environment: try environment(row.text(3)), created: row.int64(4), expires: row.int64(5),
+      lastUsed: row.optionalInt64(6) ?? row.int64(4), way: row.optionalText(7), provider: row.optionalText(8),
+      client: row.optionalText(9))
   }
 
   /// - Throws: `notFound`.
@@ -253,7 +268,11 @@ extension Directory {
         "usedSignature.insert",
         "INSERT INTO usedSignature (digest, request, expires) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")
     ).binding(claim.digest, claim.requestID, claim.expiry).run()
-    if connection.changes > 0 { return true }
+    return try connection.changes > 0 || wasMade(claim)
+  }
+
+  /// True when the same request made the claim before.
+  func wasMade(_ claim: ClaimSignature) throws -> Bool {
     let owner = try connection.statement(
       SQL("usedSignature.get", "SELECT request FROM usedSignature WHERE digest = ?1")
     ).binding(claim.digest).first { $0.text(0) }

@@ -15,6 +15,8 @@ struct NewUser: Sendable, Hashable {
   /// As `PasswordHash` makes it; nil: the user signs in with tokens only.
   var passwordHash: String?
   var isDiscoverable = false
+  /// True for an account that its person made where everybody may.
+  var isSelfMade = false
 }
 
 /// A change of a user; nil leaves a value as it is.
@@ -63,20 +65,27 @@ extension Directory {
     return RecordError(.exists, "Another user has this \(isPhoneNumber ? "telephone number" : "e-mail address")")
   }
 
+  private static let recordNameByteCount = 16
+
+  /// True for a name that `insertUser` could have drawn.
+  static func isUserRecordName(_ name: String) -> Bool {
+    name.wholeMatch(of: /_[0-9a-f]+/) != nil && name.utf8.count == 1 + 2 * recordNameByteCount
+  }
+
   /// Within a change.
   func insertUser(_ user: NewUser) throws -> (key: Int64, recordName: String) {
-    let recordName = "_" + random.hex(byteCount: 16)
+    let recordName = "_" + random.hex(byteCount: Self.recordNameByteCount)
     try connection.statement(
       SQL(
         "user.insert",
         """
-        INSERT INTO user (recordName, name, email, givenName, familyName, created, passwordHash, isDiscoverable, phone)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+        INSERT INTO user (recordName, name, email, givenName, familyName, created, passwordHash, isDiscoverable, phone,
+          isSelfMade)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
         """)
     ).binding(
       recordName, user.name, user.emailAddress, user.givenName, user.familyName, clock.now, user.passwordHash,
-      user.isDiscoverable,
-      user.phoneNumber?.description
+      user.isDiscoverable, user.phoneNumber?.description, user.isSelfMade
     ).run()
     return (try connection.insertedKey(), recordName)
   }

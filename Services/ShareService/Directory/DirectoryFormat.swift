@@ -59,6 +59,10 @@ enum DirectoryFormat: Int64, CaseIterable {
   case waitingInvitations = 19
   /// Invitations by mail. Cost: none, the new tables are empty and the new columns NULL.
   case mail = 20
+  /// The networks of devices that wait. Cost: none, the new columns are empty.
+  case networksOfDevices = 21
+  /// Accounts that people made for themselves where everybody may. Cost: one step for each user.
+  case selfMadeUsers = 22
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -139,6 +143,8 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .registrationEnds: Self.registrationEndTable
     case .waitingInvitations: Self.waitingInvitationTable
     case .mail: Self.mailTables
+    case .networksOfDevices: Self.deviceNetworks
+    case .selfMadeUsers: Self.newcomers
     }
   }
 

@@ -97,7 +97,7 @@ actor InvitationMails {
     case .pause: break
     case .drop: try await directory.finish(mail, nil)
     case .expire: try await finish(mail, .expired, "not sent for three days")
-    case .wait(let time): try await directory.postpone(mail, until: time, isAttempt: false)
+    case .wait(let time): try await directory.postpone(mail, until: time)
     case .send:
       guard let from = MailAddress(settings.from), let to = MailAddress(mail.emailAddress) else {
         return try await finish(mail, .bounced, "the address can't stand in a mail")
@@ -106,7 +106,7 @@ actor InvitationMails {
         shard: mail.shard, database: mail.database, zoneName: mail.zoneName, shareName: mail.shareName,
         participantID: mail.participantID)
       guard let invitation = await ask(question) else {
-        return try await directory.postpone(mail, until: clock.now + Self.shardWait, isAttempt: false)
+        return try await directory.postpone(mail, until: clock.now + Self.shardWait)
       }
       guard let shortGUID = invitation.shortGUID else { return try await directory.finish(mail, nil) }
       let message = try await message(mail, from, to, title: invitation.title, shortGUID: shortGUID, settings)
@@ -134,6 +134,9 @@ actor InvitationMails {
   }
 
   private func attempt(_ message: MailMessage, of mail: DueMail, _ settings: MailSettings) async throws {
+    let wait = min(Self.longestWait, Self.firstWait << Int64(min(mail.attempts, 20)))
+    // The note comes first: a mail whose outcome can't be noted must not go out again at once.
+    guard try await directory.beginAttempt(mail, next: clock.now + wait) else { return }
     let server = MailServer(
       url: settings.server, user: settings.user, password: settings.password, authorityFile: authorityFile)
     do throws(MailError) {
@@ -142,10 +145,9 @@ actor InvitationMails {
       lastFailure = Failure(at: clock.now, reason: error.reason)
       if error.kind == .refused { return try await finish(mail, .bounced, error.reason) }
       laterCount += 1
-      let wait = min(Self.longestWait, Self.firstWait << Int64(min(mail.attempts, 20)))
       log.warning(
         "a mail was not sent yet", ["reason": .text(error.reason), "attempt": .integer(Int64(mail.attempts + 1))])
-      return try await directory.postpone(mail, until: clock.now + wait, isAttempt: true)
+      return try await directory.postpone(mail, until: clock.now + wait)
     }
     try await finish(mail, .sent, nil)
   }

@@ -111,6 +111,20 @@ final class SignInDesk: Sendable {
     }
   }
 
+  /// Carries out what a person does on the account page. A wrong code counts as one that is looked up.
+  /// - Throws: errors of the directory.
+  func use(_ message: UseAccount) async throws -> UseAccount.Reply {
+    // Gateways of earlier releases tell no address.
+    guard message.act.namesDevice, let address = message.clientAddress else { return try await directory.use(message) }
+    switch begin(name: Self.codeName, from: address) {
+    case .wait(let seconds): return UseAccount.Reply(retryAfter: seconds)
+    case .counted(let attempt):
+      let reply = try await directory.use(message)
+      if reply.refusal != .device { throttle.withLock { $0.withdraw(attempt) } }
+      return reply
+    }
+  }
+
   /// No user has this name.
   private static let codeName = "_code"
 

@@ -31,30 +31,32 @@ package struct ConflictJournal {
     return try append(loss.compacted, zoneName, zone?.incarnation ?? 0)
   }
 
-  /// Records the quarantined changes of a store that is being removed, because nothing will export them.
-  func appendHeld(of mirror: StoredMirror) throws {
-    guard mirror.quarantinedCount > 0, let zoneName = mirror.defaultZoneName else { return }
-    var last: Int64 = 0
-    while case let rows = try transaction.quarantined(of: mirror.key, afterKey: last, limit: 100), !rows.isEmpty {
-      for row in rows {
-        last = row.key
-        do {
-          guard let held = try transaction.quarantinedChanges(row.key).map({ try HeldTransactions(decoding: $0) })
-          else { continue }
+  /// The most rows, and bytes of their changes, that one commit takes out of the quarantine.
+  private static let heldPageCount = 100
+  private static let heldPageByteCount = Limit.exportByteCount
+
+  /// Moves quarantined changes of a store that is being removed here, because nothing will export them: a page of them.
+  /// - Returns: true if none is left.
+  func takeHeld(of mirror: StoredMirror) throws -> Bool {
+    guard mirror.quarantinedCount > 0, let zoneName = mirror.defaultZoneName else { return true }
+    let rows = try transaction.quarantined(of: mirror.key, afterKey: 0, limit: Self.heldPageCount)
+    var byteCount = 0
+    for row in rows {
+      guard byteCount < Self.heldPageByteCount else { return false }
+      if let payload = try unlessDamaged({ try transaction.quarantinedChanges(row.key) }) ?? nil {
+        byteCount += payload.count
+        // Dropped because changes that can't be read can't be restored either.
+        if let held = try? HeldTransactions(decoding: payload) {
           try append(
             ConflictLoss(
               kind: .unexported, objectID: row.name, entity: row.entity, lost: held.changes,
               edit: Stamp(timestamp: held.timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)),
             inZone: zoneName)
-        } catch is StoredFormatError {
-          // Dropped because changes that can't be read can't be restored either.
-          continue
-        } catch StoreError.corrupt {
-          // Dropped because changes that can't be read can't be restored either.
-          continue
         }
       }
+      try transaction.removeQuarantined(row.name, of: mirror.key)
     }
+    return rows.count < Self.heldPageCount
   }
 
   /// Appends a loss that may be in the journal already: an entry of the object with the same content stands for it.

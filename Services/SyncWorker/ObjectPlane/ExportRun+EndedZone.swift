@@ -14,6 +14,8 @@ extension ExportRun {
     var retryAt: Int64?
     /// Changes that will never be written.
     var lost: [HistoryChange] = []
+    /// True if the other changes for the zone are written.
+    var takesOthers = false
   }
 
   /// Takes the changes for one zone out of a batch if the zone ended. They wait in the quarantine while the zone is
@@ -24,11 +26,12 @@ extension ExportRun {
     _ batch: inout ExportBatch, _ retried: inout [RetriedObject], from zone: StoredZone?, of mirror: StoredMirror,
     in transaction: any ShardTransaction
   ) throws -> Unwritten? {
-    guard let zone, let refusal = try ZoneStanding(of: mirror, to: zone, in: transaction).refusal else { return nil }
+    guard let zone else { return nil }
+    let standing = try ZoneStanding(of: mirror, to: zone, in: transaction)
+    if case .letGo = standing { return try leaveOutHeld(&retried, standing, zone, of: mirror, in: transaction) }
+    guard let refusal = standing.refusal else { return nil }
     let locator = try ObjectLocator(of: mirror, in: transaction)
-    func isGone(_ objectID: String) throws -> Bool {
-      try locator.lastZone(of: objectID)?.zoneName ?? mirror.defaultZoneName == zone.zoneName
-    }
+    func isGone(_ objectID: String) throws -> Bool { try locator.lastZoneName(of: objectID) == zone.zoneName }
     let lost = try retried.filter { try isGone($0.row.name) }
     retried = try retried.filter { try !isGone($0.row.name) }
     var gone: [HistoryTransaction] = []
@@ -48,6 +51,44 @@ extension ExportRun {
     return try keep(again + gone, retried: lost, for: refusal, from: zone.zoneName, of: mirror, in: transaction)
   }
 
+  /// Takes out the held-back changes from before the store let the zone's objects go: they go with them. A worker may
+  /// have died before it journaled them.
+  private func leaveOutHeld(
+    _ retried: inout [RetriedObject], _ standing: ZoneStanding, _ zone: StoredZone, of mirror: StoredMirror,
+    in transaction: any ShardTransaction
+  ) throws -> Unwritten? {
+    if retried.isEmpty { return nil }
+    let locator = try ObjectLocator(of: mirror, in: transaction)
+    var (lost, kept): ([RetriedObject], [RetriedObject]) = ([], [])
+    var changes: [HistoryTransaction] = []
+    var refusal: (cause: QuarantineCause, reason: String)?
+    for var object in retried {
+      if try locator.lastZoneName(of: object.row.name) == zone.zoneName {
+        var rest: [HistoryTransaction] = []
+        for part in object.held.parts {
+          let cause = QuarantineCause(rawValue: object.row.cause)
+          if let found = standing.refusal(ofChangesHeldAt: part.timestamp, for: cause) {
+            refusal = found
+            changes.append(part)
+          } else {
+            rest.append(part)
+          }
+        }
+        if rest.isEmpty {
+          lost.append(object)
+          continue
+        }
+        object.held.parts = rest
+      }
+      kept.append(object)
+    }
+    guard let refusal else { return nil }
+    retried = kept
+    var unwritten = try keep(changes, retried: lost, for: refusal, from: zone.zoneName, of: mirror, in: transaction)
+    unwritten.takesOthers = true
+    return unwritten
+  }
+
   /// As `leaveOut`, for all zones but the default one. A zone in which objects are made again is made again.
   /// - Returns: nil when every zone is the one that the store takes it for.
   func leaveOutOfEndedZones(
@@ -59,16 +100,17 @@ extension ExportRun {
     var unwritten: Unwritten?
     let sent = batch.transactions + retried.flatMap(\.held.parts)
     for zone in try locator.endedZones(of: sent) where zone.zoneName != mirror.defaultZoneName {
-      guard let left = try leaveOut(&batch, &retried, from: zone, of: mirror, in: transaction) else {
-        let isWanted = try sent.contains { transaction in
+      let left = try leaveOut(&batch, &retried, from: zone, of: mirror, in: transaction)
+      if zone.isDeleted, left?.takesOthers ?? true {
+        let isWanted = try (batch.transactions + retried.flatMap(\.held.parts)).contains { transaction in
           try Exporter.exports(author: transaction.author)
             && transaction.changes.contains {
               try $0.changeType == .insert && locator.lastZone(of: $0.objectID)?.key == zone.key
             }
         }
-        if zone.isDeleted, isWanted { _ = try commit.makeZone(named: zone.zoneName) }
-        continue
+        if isWanted { _ = try commit.makeZone(named: zone.zoneName) }
       }
+      guard let left else { continue }
       unwritten = Unwritten(
         problems: (unwritten?.problems ?? []) + left.problems,
         retryAt: [unwritten?.retryAt, left.retryAt].compactMap(\.self).min(),

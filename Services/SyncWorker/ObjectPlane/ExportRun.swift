@@ -111,7 +111,9 @@ package struct ExportRun: Sendable {
     if let zoneName = mirror.defaultZoneName {
       left = try leaveOut(
         &batch, &retried, from: transaction.zone(named: zoneName, in: mirror.databaseKey), of: mirror, in: transaction)
-      if left == nil { _ = try commit.makeZone(named: zoneName) }
+      if left?.takesOthers ?? true, batch.position != nil || !retried.isEmpty || !resent.isEmpty {
+        _ = try commit.makeZone(named: zoneName)
+      }
     } else {
       left = try leaveOutUnreachable(&batch, &retried, of: mirror, in: transaction)
     }

@@ -110,9 +110,12 @@ extension StoreCall {
     while true {
       let outcome = try await export(run)
       outcome.publish(by: context)
-      run.advance(after: outcome)
       // Go on until the run's event has its end.
       if outcome.exportedNumber >= mirror.lastTransactionNumber, outcome.running == nil { return }
+      guard outcome.hasAdvanced || run.running != nil || outcome.running != nil else {
+        throw RecordError(.tryAgainLater, "The store's changes can't be exported now", retryAfter: 1)
+      }
+      run.advance(after: outcome)
     }
   }
 

@@ -69,6 +69,11 @@ package final class ObjectLocator {
   /// The zone that the object is in, or was in when the zone ended; nil for the default one.
   func lastZone(of objectID: String) throws -> StoredZone? { isSingle ? nil : try place(of: objectID).zone }
 
+  /// The name of `lastZone(of:)`; nil for a guest's object that no zone knows.
+  func lastZoneName(of objectID: String) throws -> String? {
+    try lastZone(of: objectID)?.zoneName ?? mirror.defaultZoneName
+  }
+
   /// The object's zone as clients name it.
   func zoneID(of objectID: String) throws -> Zone.ID {
     id(try zone(of: objectID)?.zoneName ?? mirror.defaultZoneName ?? ReservedName.defaultZone)

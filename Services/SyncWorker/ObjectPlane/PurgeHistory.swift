@@ -40,8 +40,9 @@ extension StoreCall {
         throw RecordError(storing: error, log: context.log)
       }
       switch step {
-      case .purged(let count, let outcome):
+      case .purged(var count, let rest, let outcome):
         outcome?.publish(by: context)
+        if let rest { count += try await purgeSlices(of: rest.mirror, through: rest.number, isForced: isForced) }
         return PlaneAnswer(body: StoreAnswer.purged(count))
       case .exported(let outcome):
         outcome.publish(by: context)
@@ -52,8 +53,8 @@ extension StoreCall {
   }
 
   private enum PurgeStep: Sendable {
-    /// The last batch, if any, was exported in the same commit.
-    case purged(Int, ExportOutcome?)
+    /// The last batch, if any, was exported in the same commit. A long history goes on up to a number.
+    case purged(Int, rest: (mirror: StoredMirror, number: Int64)?, ExportOutcome?)
     /// Another batch has to be exported first.
     case exported(ExportOutcome)
     /// Nothing was done: transactions of the purge have to be exported first.
@@ -83,6 +84,9 @@ extension StoreCall {
       }
       outcome = exported
     }
-    return .purged(try transaction.purgeTransactions(of: mirror.key, through: number), outcome)
+    let slice = min(number, mirror.purgedTransactionNumber + StoredMirror.historySliceCount)
+    return .purged(
+      try transaction.purgeTransactions(of: mirror.key, through: slice), rest: slice < number ? (mirror, number) : nil,
+      outcome)
   }
 }

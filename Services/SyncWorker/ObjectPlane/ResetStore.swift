@@ -19,11 +19,12 @@ extension StoreCall {
     let at = now
     let identifier = context.random.uuid()
     let key = IdempotencyKey(request: request, body: body)
-    let through = try await exportingFirst(startNext: startNext) { transaction, mirror -> SyncToken in
+    let through = try await exportingFirst(startNext: startNext) { transaction, mirror -> SyncToken? in
       guard let database = try transaction.database(key: mirror.databaseKey) else { throw missing }
       if case .saved(let sequence)? = try key.outcome(in: transaction)?.items.first {
         return SyncToken(.database, incarnation: database.incarnation, sequence: sequence)
       }
+      guard try mirror.hasShortHistory(in: transaction) else { return nil }
       try key.put(RequestOutcome(at: at, items: [.saved(sequence: database.sequence)]), in: transaction)
       _ = try transaction.resetMirror(mirror.key)
       var state = try transaction.syncState(of: mirror.key)
@@ -74,16 +75,18 @@ extension StoreCall {
   /// Forgets the store; its records stay, with what it saved last.
   package func forget(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let at = now
-    try await exportingFirst(startNext: startNext) { transaction, mirror in
-      try ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: at).appendHeld(of: mirror)
-      try transaction.deleteMirror(mirror.key)
+    try await exportingFirst(startNext: startNext) { transaction, mirror -> Void? in
+      let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: at)
+      guard try journal.takeHeld(of: mirror), try mirror.hasShortHistory(in: transaction) else { return nil }
+      return try transaction.deleteMirror(mirror.key)
     }
     return PlaneAnswer(body: StoreAnswer.empty)
   }
 
   /// Exports pending transactions and then runs `body`, in one commit unless more than a batch is pending.
+  /// - Parameter body: nil when it did a part of its work, and goes on in another commit.
   func exportingFirst<Value: Sendable>(
-    startNext: @Sendable () -> Void, _ body: @escaping @Sendable (any ShardTransaction, StoredMirror) throws -> Value
+    startNext: @Sendable () -> Void, _ body: @escaping @Sendable (any ShardTransaction, StoredMirror) throws -> Value?
   ) async throws(RecordError) -> Value {
     let mirror = try await locate()
     if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { try checkThrottle(of: mirror) }

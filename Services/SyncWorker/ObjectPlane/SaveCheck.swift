@@ -80,11 +80,8 @@ private struct KnownObjects {
   func check(_ transactions: [(place: Int, transaction: HistoryTransaction)]) throws {
     guard let zoneName = mirror.defaultZoneName else { return }
     // The store has objects of an ended zone which nobody else has any more.
-    if try ZoneStanding(of: mirror, to: transaction.zone(named: zoneName, in: mirror.databaseKey), in: transaction)
-      != .whole
-    {
-      return
-    }
+    let zone = try transaction.zone(named: zoneName, in: mirror.databaseKey)
+    if try ZoneStanding(of: mirror, to: zone, in: transaction).mayHaveMore { return }
     let locator = try ObjectLocator(of: mirror, in: transaction)
     var known: Set<String> = []
     for (place, saved) in transactions where Exporter.exports(author: saved.author) {
@@ -104,7 +101,7 @@ private struct KnownObjects {
     do {
       if try locator.row(of: objectID) != nil { return true }
       if let zone = try locator.lastZone(of: objectID),
-        try ZoneStanding(of: mirror, to: zone, in: transaction) != .whole
+        try ZoneStanding(of: mirror, to: zone, in: transaction).mayHaveMore
       {
         return true
       }

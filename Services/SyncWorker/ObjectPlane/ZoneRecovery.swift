@@ -64,7 +64,7 @@ extension StoreCall {
       // The caller's store knows of the end: its later saves are new.
       try transaction.put(
         StoredZoneHold(
-          zoneName: zone.zoneName, end: .purged, endSequence: ended.sequence, heldAt: at,
+          zoneName: zone.zoneName, end: .purged, endSequence: ended.sequence, heldAt: context.clock.now,
           decision: ZonePolicy.delete.rawValue), of: mirror.key)
       try key.put(
         RequestOutcome(at: at, items: [.saved(sequence: Int64(count))], objectIDs: purge.copies.map(\.objectID)),
@@ -158,9 +158,7 @@ extension StoreCall {
           guard let current = try transaction.mirror(key: mirror.key) else { return nil }
           let rows = try transaction.quarantined(of: mirror.key, afterKey: after, limit: Self.heldPageCount)
           let locator = try ObjectLocator(of: current, in: transaction)
-          let isDefault = zoneName == current.defaultZoneName
-          try body(
-            try rows.filter { try locator.zone(of: $0.name).map { $0.zoneName == zoneName } ?? isDefault }, transaction)
+          try body(try rows.filter { try locator.lastZoneName(of: $0.name) == zoneName }, transaction)
           return rows.count == Self.heldPageCount ? rows.last?.key : nil
         })
       guard let end else { return }

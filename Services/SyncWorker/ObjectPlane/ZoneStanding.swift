@@ -15,6 +15,8 @@ package enum ZoneStanding: Hashable, Sendable {
   case paused(ZoneEnd)
   /// The zone ended, and the store sends its objects again; until then it has objects that nobody else has.
   case renewed
+  /// The store let the zone's objects go, at a time in milliseconds since 1970: its later saves are new.
+  case letGo(ZoneEnd, at: Int64)
 
   /// A zone that never ended costs one comparison.
   package init(of mirror: StoredMirror, to zone: StoredZone?, in snapshot: any ShardSnapshot) throws {
@@ -28,6 +30,7 @@ package enum ZoneStanding: Hashable, Sendable {
       switch hold.decision {
       case nil: self = .paused(hold.end)
       case ZonePolicy.keepAndReupload.rawValue: self = .renewed
+      case ZonePolicy.delete.rawValue: self = .letGo(hold.end, at: hold.heldAt)
       default: break
       }
       return
@@ -40,10 +43,30 @@ package enum ZoneStanding: Hashable, Sendable {
   /// The reason why saves for the zone's objects are not written; nil when they are, into a zone made again if need be.
   package var refusal: (cause: QuarantineCause, reason: String)? {
     switch self {
-    case .whole, .renewed, .ended(_, .keepAndReupload): nil
+    case .whole, .renewed, .letGo, .ended(_, .keepAndReupload): nil
     case .paused(let end), .ended(let end, .keepAndPause):
       (.zonePaused, "the zone is gone (\(end.name)), and the store waits for a decision about its objects")
-    case .ended(let end, .delete): (.zoneEnded, "the zone is gone (\(end.name)), and its objects with it")
+    case .ended(let end, .delete): Self.gone(end)
+    }
+  }
+
+  /// As `refusal`, for changes that were held back.
+  /// - Parameter heldAt: the time at which they began to wait, in milliseconds since 1970.
+  func refusal(ofChangesHeldAt heldAt: Int64, for cause: QuarantineCause?) -> (cause: QuarantineCause, reason: String)?
+  {
+    guard case .letGo(let end, let time) = self else { return refusal }
+    return heldAt < time || cause == .zonePaused ? Self.gone(end) : nil
+  }
+
+  private static func gone(_ end: ZoneEnd) -> (cause: QuarantineCause, reason: String) {
+    (.zoneEnded, "the zone is gone (\(end.name)), and its objects with it")
+  }
+
+  /// True if the store may have objects of the zone that nobody else has any more.
+  var mayHaveMore: Bool {
+    switch self {
+    case .whole, .letGo: false
+    case .ended, .paused, .renewed: true
     }
   }
 }

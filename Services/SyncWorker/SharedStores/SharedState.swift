@@ -92,6 +92,7 @@ extension SharedCall {
         throw RecordError(.tryAgainLater, "An owner's database does not answer", retryAfter: 1)
       }
     }
+    try await call.shortenHistory()
     let commit = call.store.enqueue { transaction in try transaction.deleteMirror(try call.mirror(in: transaction).key)
     }
     startNext()

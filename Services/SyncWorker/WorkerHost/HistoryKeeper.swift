@@ -14,8 +14,6 @@ struct HistoryKeeper: ShardWork {
   /// Returns after that time, or early when its task is cancelled.
   let pause: @Sendable (Duration) async -> Void
 
-  /// The most transactions that one commit purges.
-  private static let sliceCount: Int64 = 500
   private static let slicePause = Duration.milliseconds(50)
   private static let longestRound = Duration.seconds(3600)
   private static let pageCount = 100
@@ -69,7 +67,7 @@ struct HistoryKeeper: ShardWork {
         let dropped = try transaction.consumers(of: mirror.key).filter { $0.seenAt < unseen }.map(\.name)
         for name in dropped { try transaction.deleteConsumer(named: name, of: mirror.key) }
         let end = try Self.end(of: mirror, before: cutoff, in: transaction)
-        let through = min(end, mirror.purgedTransactionNumber + Self.sliceCount)
+        let through = min(end, mirror.purgedTransactionNumber + StoredMirror.historySliceCount)
         guard through > mirror.purgedTransactionNumber else { return (0, dropped, true) }
         return (try transaction.purgeTransactions(of: mirror.key, through: through), dropped, through == end)
       }.value

@@ -13,8 +13,16 @@ actor ShardEpochs: ShardWork {
   private let cluster: @Sendable (_ shard: Int) -> String?
   private let log: Log
   private let pause: @Sendable (Duration) async -> Void
-  /// The epoch that the directory last gave, or the one a shard was opened with here.
-  private var known: [Int: Int64] = [:]
+  /// What the directory knows of a shard.
+  struct Known: Hashable {
+    /// The least epoch that it may have; 0: it may never have been opened, and may be made.
+    var least: Int64 = 0
+    /// The epoch before an operator accepted it as it is found; 0 for any other.
+    var accepted: Int64 = 0
+  }
+
+  /// As the directory last told, or as a shard was opened here.
+  private var known: [Int: Known] = [:]
   /// Epochs that the next message reports; one message carries all that wait.
   private var waiting: [Int: NoteShardEpochs.Opened] = [:]
   private var waiters: [CheckedContinuation<Bool, Never>] = []
@@ -37,34 +45,41 @@ actor ShardEpochs: ShardWork {
   /// Fetches the epochs of all shards. Returns when the directory answered, or the task is cancelled.
   func fetch() async {
     while !Task.isCancelled {
-      if let epochs = await ask(nil) {
-        for (shard, epoch) in epochs.enumerated() { known[shard] = epoch }
+      if let answer = await ask(nil) {
+        for (shard, known) in answer.enumerated() { self.known[shard] = known }
         return
       }
       await pause(Self.retryPause)
     }
   }
 
-  /// The least epoch that a shard may have; 0: it was never opened. Without an answer the known one counts.
-  func least(ofShard shard: Int) async -> Int64 {
-    if let answer = await ask(shard) { known[shard] = answer.first ?? 0 }
-    return known[shard] ?? 0
+  /// What to open a shard with. Without an answer the last one counts.
+  func known(ofShard shard: Int) async -> Known {
+    if let answer = await ask(shard) { known[shard] = answer.first ?? Known() }
+    return known[shard] ?? Known()
   }
 
   /// nil: the share service does not answer.
-  private func ask(_ shard: Int?) async -> [Int64]? {
+  private func ask(_ shard: Int?) async -> [Known]? {
     do throws(BusError) {
-      return try await bus.call(FetchShardEpochs(shard: shard), to: .role(.share), within: Self.deadline).epochs
+      let reply = try await bus.call(FetchShardEpochs(shard: shard), to: .role(.share), within: Self.deadline)
+      return reply.epochs.enumerated().map { index, epoch in
+        // An earlier release tells of no acceptance.
+        let accepted = reply.accepted ?? []
+        return Known(least: epoch, accepted: accepted.indices.contains(index) ? accepted[index] : 0)
+      }
     } catch {
       // A share service of an earlier release keeps no epochs.
       return error.code == .unknownMessage ? [] : nil
     }
   }
 
-  /// A new shard serves only after the directory knows it. Otherwise another worker could make the same shard.
+  /// A new or accepted shard serves only after the directory knows it. Otherwise another worker could make the same
+  /// shard, or renew it again.
   func noteFirst(_ store: any ShardStore) async {
-    known[store.shard] = store.epoch
-    if store.epoch == 1 { await noteUntilKnown(store) }
+    let isAccepted = known[store.shard]?.accepted ?? 0 > 0
+    known[store.shard] = Known(least: store.epoch)
+    if store.epoch == 1 || isAccepted { await noteUntilKnown(store) }
   }
 
   /// Reports the epoch of any other shard in the background. Until then the directory knows a slightly lower one.

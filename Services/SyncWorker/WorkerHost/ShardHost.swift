@@ -346,7 +346,9 @@ actor ShardHost: OpenShards {
     shards[number]?.wake = wake
     return try await withThrowingTaskGroup(of: (any ShardStore)?.self) { group in
       group.addTask { [recordStore, epochs] in
-        try await recordStore.open(shard: number, knownEpoch: await epochs?.least(ofShard: number) ?? 0)
+        let known = await epochs?.known(ofShard: number) ?? ShardEpochs.Known()
+        return try await recordStore.open(
+          shard: number, knownEpoch: known.least, renewingBelow: known.accepted)
       }
       group.addTask {
         for await _ in wakes {}

@@ -18,7 +18,8 @@ extension ZoneCall {
     let asked = try ZoneRestoreRequest(try JSONValue.request(body))
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
     let terms = terms(.restore, schema, quota: await ownersQuota())
-    let commit = store.enqueue { transaction in try restorePage(asked, terms, in: transaction) }
+    let span = try await span(of: asked)
+    let commit = store.enqueue { transaction in try restorePage(span, after: asked.after, terms, in: transaction) }
     startNext()
     let result = try await value(of: commit)
     result.effects.publish(by: context)
@@ -30,31 +31,54 @@ extension ZoneCall {
     let effects: ZoneEffects
   }
 
-  /// Records that a page looks at.
+  /// Records that a page looks at, and bytes of their fields.
   private static let restoreLimit = 400
+  private static let restoreByteLimit = Limit.exportByteCount
 
-  private func restorePage(_ asked: ZoneRestoreRequest, _ terms: CommitTerms, in transaction: any ShardTransaction)
-    throws -> RestoreResult
-  {
-    let zone = try zone(in: transaction)
-    let through = asked.through ?? zone.sequence
+  /// The sequence to restore, and the last one whose changes are taken back.
+  private struct RestoreSpan: Sendable {
     let sequence: Int64
+    /// nil: the zone's last one.
+    let through: Int64?
+  }
+
+  /// A date is looked up beside the shard's writer. Changes that come after that look stay.
+  private func span(of asked: ZoneRestoreRequest) async throws(RecordError) -> RestoreSpan {
     switch asked.target {
-    case .sequence(let number): sequence = number
-    case .date(let date): sequence = try Self.sequence(of: zone, at: date, in: transaction)
+    case .sequence(let number): return RestoreSpan(sequence: number, through: asked.through)
+    case .date(let date):
+      return try await read { snapshot in
+        let zone = try zone(in: snapshot)
+        return RestoreSpan(
+          sequence: try Self.sequence(of: zone, at: date, in: snapshot), through: asked.through ?? zone.sequence)
+      }
     }
+  }
+
+  private func restorePage(
+    _ span: RestoreSpan, after last: Int64?, _ terms: CommitTerms, in transaction: any ShardTransaction
+  ) throws -> RestoreResult {
+    let zone = try zone(in: transaction)
+    let sequence = span.sequence
+    let through = span.through ?? zone.sequence
     try check(sequence, of: zone, through: min(through, zone.sequence), in: transaction)
-    var answer = ZoneRestoreAnswer(sequence: sequence, through: through, after: max(asked.after ?? sequence, sequence))
+    var answer = ZoneRestoreAnswer(sequence: sequence, through: through, after: max(last ?? sequence, sequence))
     let commit = try terms.begin(in: transaction.row(ofDatabase: zone.databaseKey), transaction)
     let writer = commit.serversWriter(to: zone)
-    let rows = try transaction.changes(in: zone.key, after: answer.after, limit: Self.restoreLimit)
-    answer.moreComing = rows.count == Self.restoreLimit
+    let (rows, moreComing) = try changes(in: zone, after: answer.after, from: transaction)
+    answer.moreComing = moreComing
+    var byteCount = 0
     for row in rows {
       guard row.sequence <= through else {
         answer.moreComing = false
         break
       }
+      if byteCount >= Self.restoreByteLimit {
+        answer.moreComing = true
+        break
+      }
       answer.after = row.sequence
+      byteCount += row.record.fields.byteCount
       // Shares are not part of a zone's restored state.
       if row.record.recordType == ReservedName.shareRecordType { continue }
       // A record that is in another zone now is restored there, so that it never exists twice.
@@ -69,6 +93,7 @@ extension ZoneCall {
         answer.deletedCount += 1
         continue
       }
+      byteCount += record.fields.byteCount
       if !row.isDeleted, row.record.saysTheSame(as: record) { continue }
       record.modified = terms.stamp
       // The share URL is not restored either.
@@ -122,16 +147,38 @@ extension ZoneCall {
   static func sequence(of zone: StoredZone, at date: Int64, in snapshot: any ShardSnapshot) throws -> Int64 {
     var first = try snapshot.firstReplacement(in: zone.key, after: date) ?? .max
     var end = Int64.max
+    var earlierCount = 0
     while true {
-      let rows = try snapshot.changesBackwards(in: zone.key, after: 0, before: end, limit: restoreLimit)
-      let later = rows.filter { $0.record.modified.timestamp > date }
-      if let earliest = later.last { first = min(first, earliest.sequence) }
-      // Clocks are close enough that no later change follows a whole page of earlier ones.
-      guard !later.isEmpty, rows.count == restoreLimit, let last = rows.last else {
-        return min(first - 1, zone.sequence)
+      var rows = RecordRows(of: zone.key)
+      try snapshot.readChangesBackwards(after: 0, before: end, limit: rowsAtOnce, into: &rows)
+      for index in rows.indices {
+        end = rows[index].sequence
+        earlierCount += 1
+        guard try rows.record(at: index).record.modified.timestamp > date else { continue }
+        first = min(first, end)
+        earlierCount = 0
       }
-      end = last.sequence
+      // Clocks are close enough that no later change follows so many earlier ones.
+      if rows.count < rowsAtOnce || earlierCount >= restoreLimit { return min(first - 1, zone.sequence) }
     }
+  }
+
+  /// Rows that are in memory together, each of which may be large.
+  private static let rowsAtOnce = 20
+
+  /// The next rows of a page, ascending by sequence, and whether there are more.
+  private func changes(in zone: StoredZone, after sequence: Int64, from snapshot: any ShardSnapshot) throws -> (
+    rows: [StoredRecord], moreComing: Bool
+  ) {
+    var found: [StoredRecord] = []
+    var byteCount = 0
+    while found.count < Self.restoreLimit, byteCount < Self.restoreByteLimit {
+      let rows = try snapshot.changes(in: zone.key, after: found.last?.sequence ?? sequence, limit: Self.rowsAtOnce)
+      found += rows
+      byteCount += rows.reduce(0) { $0 + $1.record.fields.byteCount }
+      if rows.count < Self.rowsAtOnce { return (found, false) }
+    }
+    return (found, true)
   }
 }
 

@@ -35,7 +35,9 @@ public struct BackupFolder: Sendable {
         throw .io("\(path) is not empty")
       }
       let names = try Folder.names(in: draft)
-      guard names.contains(Self.markName) || names.allSatisfy({ $0.hasPrefix(Self.attemptPrefix) }) else {
+      let isUnfinished = names.contains(Self.markName) || names.allSatisfy { $0.hasPrefix(Self.attemptPrefix) }
+      // One that ended before it had its name was told to nobody.
+      guard isUnfinished || (try? FinishedBackup(draft)) != nil else {
         throw .io("\(draft) exists, and is not an unfinished backup")
       }
       if access(draft, F_OK) == 0 {

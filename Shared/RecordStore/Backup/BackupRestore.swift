@@ -71,8 +71,10 @@ public struct BackupRestore: Sendable {
       try verify(manifest, parts) { file, _ in place(file) }
       report("giving every database another incarnation")
       let missing = try makeMissing(manifest, parts)
+      // A home may have forwarded to a shard that comes from the earlier backup.
+      let startedAt = parts.map(\.startedAt).min()
       for part in parts {
-        try ShardRenewal(shard: part.copy.shard, startedAt: part.startedAt, now: now).run(
+        try ShardRenewal(shard: part.copy.shard, startedAt: startedAt, now: now).run(
           at: place(ShardCopy.fileName(part.copy.shard)))
       }
       for shard in missing {

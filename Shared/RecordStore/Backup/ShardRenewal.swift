@@ -12,14 +12,14 @@ import SQLite
 ///   changes.
 /// - Sequences continue beyond all that were ever used. A change tag from the lost time belongs to no other record, so
 ///   a save with it gets a conflict and does not overwrite unseen changes. The same holds for the numbers of events and
-///   conflicts.
+///   conflicts, and for databases that the shard has lost and makes again.
 /// - The epoch exceeds every one that a directory may know, so the restored shard is the current one.
 /// - Stores of the shared database forward their transactions since a day before the backup again, because owners'
 ///   shards may have been copied before those arrived. Shards that have them recognize the repetition.
 struct ShardRenewal {
   let shard: Int
-  /// The beginning of the backup and the current time, in milliseconds since 1970. The beginning is nil when nobody
-  /// knows it: the latest transaction of the shard tells it then.
+  /// The beginning of the backup and the current time, in milliseconds since 1970. With shards from several backups it
+  /// is the earliest beginning. It is nil when nobody knows it: the latest transaction of the shard tells it then.
   let startedAt: Int64?
   let now: Int64
 
@@ -31,20 +31,21 @@ struct ShardRenewal {
     do {
       let connection = try Connection(exclusive: path, mode: .readWrite)
       defer { connection.close() }
-      let lines = try connection.statement(SQL("integrity_check", "PRAGMA integrity_check(1)")).all { $0.text(0) }
-      guard lines == ["ok"] else {
-        throw StoreError.corrupt("shard \(shard) of the backup is damaged: \(lines.first ?? "")")
-      }
       try connection.transaction { try run(in: .sqlite(connection)) }
     } catch let error as SQLiteError {
       throw StoreError(error, shard: shard)
     }
   }
 
-  /// Renews a shard within a transaction that the caller has begun.
+  /// Renews a shard within a transaction that the caller has begun. A file is checked first, because it is a copy.
   func run(in connection: StoreConnection) throws {
+    if case .sqlite(let file) = connection {
+      let lines = try file.statement(SQL("integrity_check", "PRAGMA integrity_check(1)")).all { $0.text(0) }
+      guard lines == ["ok"] else { throw StoreError.corrupt("shard \(shard) is damaged: \(lines.first ?? "")") }
+    }
     let rows = try RenewedRows(connection)
-    for table in ["database", "zone", "mirror"] { try renew(table, rows) }
+    for table in ["database", "mirror"] { _ = try renew(table, rows) }
+    try moveJournal(try renew("zone", rows), rows)
     try advance(rows)
     try forwardAgain(rows)
   }
@@ -54,39 +55,56 @@ struct ShardRenewal {
   /// as a JavaScript number.
   func number(beyond number: Int64) -> Int64 { max(number + 1 << 20, now << 10) }
 
-  private func renew(_ table: String, _ rows: RenewedRows) throws {
+  /// - Returns: the fresh incarnation of each row, by its earlier one.
+  private func renew(_ table: String, _ rows: RenewedRows) throws -> [Int64: Int64] {
     let keys = try rows.all("\(table)Incarnations", "SELECT id, incarnation FROM \(table)") {
       ($0.int64(0), $0.int64(1))
     }
+    var renewed: [Int64: Int64] = [:]
     for (key, old) in keys {
       let fresh = Int64(bitPattern: SecureRandom.uint64())
       try rows.run("renew \(table)", "UPDATE \(table) SET incarnation = ?2 WHERE id = ?1", key, fresh)
-      if table == "zone" { try moveJournal(from: old, to: fresh, rows) }
+      renewed[old] = fresh
+    }
+    return renewed
+  }
+
+  /// The entries of the journal that are in memory together.
+  private static let journalPageLength: Int64 = 200
+
+  /// Replaces the zones' incarnations in conflicts, whose checksums cover them.
+  private func moveJournal(_ renewed: [Int64: Int64], _ rows: RenewedRows) throws {
+    guard rows.hasJournal else { return }
+    let text = """
+      SELECT id, database, zone, name, entity, kind, "user", device, at, payload, sum, incarnation FROM journal \
+      WHERE id > ?1 ORDER BY id LIMIT ?2
+      """
+    var last = Int64.min
+    while true {
+      let page = try rows.all("journalPage", text, last, Self.journalPageLength) { row in
+        (number: row.int64(0), moved: Self.moved(row, renewed))
+      }
+      guard let end = page.last?.number else { return }
+      for case (let number, let moved?) in page {
+        try rows.run(
+          "moveConflict", "UPDATE journal SET incarnation = ?2, sum = ?3 WHERE id = ?1", number, moved.incarnation,
+          moved.sum)
+      }
+      last = end
     }
   }
 
-  /// Replaces the zone's incarnation in conflicts, whose checksum covers it.
-  private func moveJournal(from old: Int64, to fresh: Int64, _ rows: RenewedRows) throws {
-    guard rows.hasJournal else { return }
-    let text = """
-      SELECT id, database, zone, name, entity, kind, "user", device, at, payload, sum FROM journal \
-      WHERE incarnation = ?1
-      """
-    let entries = try rows.all("journalOfZone", text, old) { row -> (Int64, Int64)? in
-      guard let name = row.recordName(3) else { return nil }
-      func checksum(_ incarnation: Int64) -> Int64 {
-        StoredConflict(
-          databaseKey: row.int64(1), zoneName: row.text(2), zoneIncarnation: UInt64(bitPattern: incarnation),
-          recordName: name, entity: row.text(4),
-          kind: row.int(5), state: 0, userRecordName: row.text(6), deviceID: row.text(7), at: row.int64(8)
-        ).checksum(row.blob(9))
-      }
-      // A damaged entry stays damaged.
-      return checksum(old) == row.int64(10) ? (row.int64(0), checksum(fresh)) : nil
+  /// The fresh incarnation and checksum of a conflict; nil for one whose zone is gone. A damaged one stays damaged.
+  private static func moved(_ row: StoreStatement, _ renewed: [Int64: Int64]) -> (incarnation: Int64, sum: Int64)? {
+    guard let name = row.recordName(3), let fresh = renewed[row.int64(11)] else { return nil }
+    func checksum(_ incarnation: Int64) -> Int64 {
+      StoredConflict(
+        databaseKey: row.int64(1), zoneName: row.text(2), zoneIncarnation: UInt64(bitPattern: incarnation),
+        recordName: name, entity: row.text(4),
+        kind: row.int(5), state: 0, userRecordName: row.text(6), deviceID: row.text(7), at: row.int64(8)
+      ).checksum(row.blob(9))
     }
-    for case .some((let number, let sum)) in entries {
-      try rows.run("moveConflict", "UPDATE journal SET incarnation = ?2, sum = ?3 WHERE id = ?1", number, fresh, sum)
-    }
+    return checksum(row.int64(11)) == row.int64(10) ? (fresh, checksum(fresh)) : nil
   }
 
   private func advance(_ rows: RenewedRows) throws {
@@ -102,6 +120,8 @@ struct ShardRenewal {
       try rows.run(
         "advanceDatabase", "UPDATE database SET seq = ?2\(gap) WHERE id = ?1", key, number(beyond: sequence))
     }
+    if rows.connection.dialect == .postgreSQL { try rows.setMeta(.arrival, 0) }
+    try rows.setMeta(.firstNumber, number(beyond: try rows.meta(.firstNumber)))
     try rows.raiseEpoch(to: now)
     try rows.setMeta(.lastEvent, number(beyond: try rows.meta(.lastEvent)))
     try advanceNumbers(rows)

@@ -21,6 +21,8 @@ public final class ClusteredRecordStore: RecordStore {
     var failureCount = 0
     /// The first removal of copies since the opening. A move that replaces one waits for it.
     var removal: Task<Void, Never>?
+    /// Another cluster had the shard for its own as well. The next opening asks all clusters first.
+    var isDoubtful = false
 
     mutating func note(_ store: SQLiteShardStore, in cluster: String) {
       self.store = store
@@ -28,6 +30,7 @@ public final class ClusteredRecordStore: RecordStore {
         cluster: cluster, target: told?.target == cluster ? nil : told?.target, split: told?.split)
       move = nil
       failureCount = 0
+      isDoubtful = false
     }
   }
 
@@ -88,10 +91,10 @@ public final class ClusteredRecordStore: RecordStore {
 
   // MARK: Opening
 
-  public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
+  public func open(shard: Int, knownEpoch epoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
     let told = shards.withLock { $0[shard]?.told }
     let first = told?.cluster ?? (clusters.count == 1 ? clusters.keys.first : nil) ?? ClusterAddress.main
-    let (cluster, opened) = try await openWhereItIs(shard, epoch, first, told?.target)
+    let (cluster, opened) = try await openWhereItIs(shard, epoch, bound, first, told?.target)
     guard let store = opened as? SQLiteShardStore else { return opened }
     shards.withLock { $0[shard, default: Shard()].note(store, in: cluster) }
     if store.part != nil { moves.add { await self.endSplit(store) } }
@@ -104,14 +107,14 @@ public final class ClusteredRecordStore: RecordStore {
     return store
   }
 
-  private func openWhereItIs(_ shard: Int, _ epoch: Int64, _ first: String, _ target: String?) async throws -> (
-    String, any ShardStore
-  ) {
+  private func openWhereItIs(
+    _ shard: Int, _ epoch: Int64, _ bound: Int64, _ first: String, _ target: String?
+  ) async throws -> (String, any ShardStore) {
     func open(_ cluster: String, _ epoch: Int64) async throws -> (String, any ShardStore) {
       guard let store = stores[cluster] else {
         throw StoreError.foreign("shard \(shard) is in the cluster \(cluster), which --records does not name")
       }
-      let opened = try await store.open(shard: shard, knownEpoch: epoch)
+      let opened = try await store.open(shard: shard, knownEpoch: epoch, renewingBelow: bound)
       return (cluster, opened)
     }
     if epoch == 0 {
@@ -124,6 +127,9 @@ public final class ClusteredRecordStore: RecordStore {
         throw StoreError.foreign(
           "shard \(shard) is new to the directory, and could be in the cluster \(other), which --records does not name")
       }
+    }
+    if shards.withLock({ $0[shard]?.isDoubtful == true }), let found = try await find(shard, mayBeMade: false) {
+      return try await open(found, max(epoch, 1))
     }
     do {
       return try await open(first, epoch)
@@ -143,7 +149,7 @@ public final class ClusteredRecordStore: RecordStore {
     guard let configuration = clusters[target] else { return false }
     // Dropped because a cluster that is away as well is tried again with the other one.
     let standing = try? await WorkerThread.value("find \(shard)") { try configuration.look(atShard: shard) }
-    return standing.map { $0.move == nil } == true
+    return standing?.hasArrived == true
   }
 
   /// The cluster that has the shard; nil: none. Takes the last step of a move that was interrupted there.
@@ -351,6 +357,7 @@ public final class ClusteredRecordStore: RecordStore {
         let isRemoved = try await WorkerThread.value("tidy \(store.shard)") {
           try configuration.removeCopy(ofShard: store.shard, knownTo: store.epoch)
         }
+        if !isRemoved, try await isOwn(store, cluster, as: name) { return }
         if isRemoved { report("shard \(store.shard) has no copy in the cluster \(name) any more") }
       } catch {
         // Dropped because it is tried again, and a copy that was left harms nobody.
@@ -361,6 +368,22 @@ public final class ClusteredRecordStore: RecordStore {
     later(pause, store) { store in
       self.removals.add { await self.removeCopies(store, cluster, after: Self.next(pause)) }
     }
+  }
+
+  /// Takes a shard out of service that two clusters have for their own: one was brought back to before a move. Nobody
+  /// can tell here which one has the later saves.
+  private func isOwn(_ store: SQLiteShardStore, _ cluster: String, as other: String) async throws -> Bool {
+    guard let here = clusters[cluster], let there = clusters[other] else { return false }
+    let areBoth = try await WorkerThread.value("tidy \(store.shard)") {
+      guard let copy = try there.look(atShard: store.shard), copy.move == nil else { return false }
+      // A former owner finds the shard where a later one has moved it.
+      guard let own = try here.look(atShard: store.shard) else { return false }
+      return own.move == nil && own.epoch == store.epoch
+    }
+    if !areBoth { return false }
+    shards.withLock { $0[store.shard]?.isDoubtful = true }
+    store.core.fail(.inSeveral(store.shard, [cluster, other]))
+    return true
   }
 
   private static func next(_ pause: Duration) -> Duration { min(pause * 2, longestTidyPause) }

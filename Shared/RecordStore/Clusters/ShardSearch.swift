@@ -30,8 +30,7 @@ struct ShardSearch {
   /// - Throws: `StoreError.foreign` when several clusters have it; the error of a cluster that could have it.
   func finding(mayBeMade: Bool) throws -> Finding {
     if present.count > 1 {
-      throw StoreError.foreign(
-        "shard \(shard) is in several clusters, \(present.joined(separator: ", ")): remove what is not in use")
+      throw StoreError.inSeveral(shard, present)
     }
     if mayBeMade, let problem { throw problem }
     if let cluster = present.first { return .present(cluster) }
@@ -42,5 +41,12 @@ struct ShardSearch {
     if let last = arrived.max(by: { $0.epoch < $1.epoch }) { return .arrived(last.cluster, move: last.move) }
     if let problem { throw problem }
     return .nowhere
+  }
+}
+
+extension StoreError {
+  static func inSeveral(_ shard: Int, _ clusters: [String]) -> StoreError {
+    .foreign(
+      "shard \(shard) is in several clusters, \(clusters.sorted().joined(separator: ", ")): remove what is not in use")
   }
 }

@@ -43,16 +43,16 @@ public final class MovingRecordStore: RecordStore {
     self.target = try target.store(shardCount: shardCount, report: problem)
   }
 
-  public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
+  public func open(shard: Int, knownEpoch epoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
     do {
-      let store = try await source.open(shard: shard, knownEpoch: epoch)
+      let store = try await source.open(shard: shard, knownEpoch: epoch, renewingBelow: bound)
       if let store = store as? SQLiteShardStore { moveInTurn(store) }
       return store
     } catch StoreError.foreign(let reason) {
       // It has moved, so it is never made anew: a known epoch says that there is one.
       let epoch = max(epoch, 1)
       do {
-        return try await target.open(shard: shard, knownEpoch: epoch)
+        return try await target.open(shard: shard, knownEpoch: epoch, renewingBelow: bound)
       } catch StoreError.foreign(let other) {
         // The last step of the move may be missing.
         try await WorkerThread.value("move \(shard)") { [migration] in
@@ -61,7 +61,7 @@ public final class MovingRecordStore: RecordStore {
           }
           try migration.target.admit(shard: shard, move: move)
         }
-        return try await target.open(shard: shard, knownEpoch: epoch)
+        return try await target.open(shard: shard, knownEpoch: epoch, renewingBelow: bound)
       }
     }
   }

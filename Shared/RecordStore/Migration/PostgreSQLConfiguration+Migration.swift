@@ -66,7 +66,8 @@ extension PostgreSQLConfiguration: MigrationPlace {
 
   /// Writes what a shard has besides its rows, behind them.
   static func settle(_ moving: MovingShard, _ tables: [StoredTable], _ session: Session) throws {
-    for (key, value) in moving.counters + [(.move, moving.standing.move ?? 0)] {
+    let move = moving.standing.move ?? 0
+    for (key, value) in moving.counters + [(.move, move), (.arrival, move)] {
       try session.queue(ShardQuery.setMeta.command, [.text(key.rawValue), .integer(value)])
     }
     for table in tables where table.hasNumberedRows {
@@ -160,9 +161,13 @@ extension PostgreSQLConfiguration: MigrationPlace {
     guard try session.rows(TenureQuery.tables.command).first?.boolean(0) == true,
       let row = try session.rows(TenureQuery.find.command).first
     else { return nil }
-    let move = try session.rows(ShardQuery.meta.command, [.text(MetaKey.move.rawValue)]).first?.integer(0)
+    func meta(_ key: MetaKey) throws -> Int64? {
+      try session.rows(ShardQuery.meta.command, [.text(key.rawValue)]).first?.integer(0)
+    }
+    let move = try meta(.move)
     return ShardStanding(
-      shardCount: Int(try row.integer(2)), epoch: try row.integer(3), installation: try row.optionalText(4), move: move)
+      shardCount: Int(try row.integer(2)), epoch: try row.integer(3), installation: try row.optionalText(4), move: move,
+      hasArrived: try move == nil && meta(.arrival) ?? 0 != 0)
   }
 }
 

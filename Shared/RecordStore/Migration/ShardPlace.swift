@@ -35,6 +35,8 @@ struct ShardStanding: Hashable, Sendable {
   /// The number of the move that the shard left with, or is arriving with. Nobody opens the shard here while it has
   /// one. nil: the shard is here.
   let move: Int64?
+  /// The shard arrived here by a move, and nothing has brought the place back to an earlier state since.
+  var hasArrived = false
 }
 
 /// What a new shard gets besides its rows.
@@ -52,7 +54,7 @@ struct MovingShard: Sendable {
 }
 
 extension MovingShard {
-  private static let counterKeys: [MetaKey] = [.lastKey, .lastEvent, .bindsReferences]
+  private static let counterKeys: [MetaKey] = [.lastKey, .lastEvent, .bindsReferences, .firstNumber]
   /// Only what is there.
   private static let divisionKeys: [MetaKey] = [.remainder, .cut, .split, .splitShard]
 

@@ -54,12 +54,16 @@ public struct StoreMigration: Sendable {
     self.report = report
   }
 
-  /// Moves all shards. Looks at all of them first, so that a refusal changes nothing.
-  /// - Parameter isTrial: whether to stop there.
+  /// Moves all shards, or one. Looks at all of them first, so that a refusal changes nothing.
+  /// - Parameters:
+  ///   - single: the only shard to look at; nil for all.
+  ///   - isTrial: whether to stop there.
   /// - Throws: `StoreError`. Every shard is where it was, where it should go, or between both until the next run.
-  public func run(isTrial: Bool = false) async throws -> Tally {
-    let shards = try source.shards()
-    if shards.isEmpty { throw StoreError.io("there are no shards in \(source.name)") }
+  public func run(only single: Int? = nil, isTrial: Bool = false) async throws -> Tally {
+    let shards = try source.shards().filter { single == nil || $0 == single }
+    if shards.isEmpty {
+      throw StoreError.io("there \(single.map { "is no shard \($0)" } ?? "are no shards") in \(source.name)")
+    }
     var tally = Tally()
     for shard in shards {
       if try step(of: shard) == .none { tally.present += 1 } else { tally.moved += 1 }

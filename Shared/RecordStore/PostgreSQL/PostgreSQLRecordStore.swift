@@ -26,12 +26,13 @@ public final class PostgreSQLRecordStore: RecordStore {
     pool = try ReaderPool(configuration.options, idleLimit: Self.idleSessionLimit)
   }
 
-  public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
+  public func open(shard: Int, knownEpoch epoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
     guard shard >= 0 else { throw StoreError.io("there is no shard \(shard)") }
     // One that was split off exists, or is lost.
     let epoch = shard < shardCount ? epoch : max(epoch, 1)
     let extent = ShardExtent()
     let (configuration, surroundings, shardCount) = (configuration, surroundings, shardCount)
+    let loss = LostEpochs(below: bound, now: surroundings.now)
     let readers = try ShardReaders(
       shard: shard, pool: pool, deferredLimit: configuration.options.readLimit
     ) {
@@ -43,7 +44,7 @@ public final class PostgreSQLRecordStore: RecordStore {
       try await withCheckedThrowingContinuation { continuation in
         do throws(StoreError) {
           try WorkerThread.start("shard \(shard)") {
-            Self.own(configuration, shard, of: shardCount, epoch, extent, readers, surroundings, cancellation) {
+            Self.own(configuration, shard, of: shardCount, epoch, loss, extent, readers, surroundings, cancellation) {
               continuation.resume(with: $0)
             }
           }
@@ -60,12 +61,12 @@ public final class PostgreSQLRecordStore: RecordStore {
   /// The body of a writer's thread, from taking the shard over to closing its session.
   private static func own(
     _ configuration: PostgreSQLConfiguration, _ shard: Int, of shardCount: Int, _ knownEpoch: Int64,
-    _ extent: ShardExtent, _ readers: ShardReaders, _ surroundings: StoreSurroundings,
+    _ loss: LostEpochs, _ extent: ShardExtent, _ readers: ShardReaders, _ surroundings: StoreSurroundings,
     _ cancellation: ReadCancellation, opened: (Result<ShardCore, any Error>) -> Void
   ) {
     do {
       let tenure = try PostgreSQLTenure.takeOver(
-        configuration, shard: shard, shardCount: shardCount, knownEpoch: knownEpoch,
+        configuration, shard: shard, shardCount: shardCount, knownEpoch: knownEpoch, loss: loss,
         isCancelled: { cancellation.isCancelled })
       try extent.settle(tenure.found.part, isBeingCut: tenure.found.isBeingCut, tenure.connection)
       let core = try ShardCore(

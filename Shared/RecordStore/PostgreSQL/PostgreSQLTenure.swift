@@ -39,11 +39,12 @@ final class PostgreSQLTenure: ShardTenure {
   /// most `releaseLimit`, and for a commit of theirs that is under way.
   /// - Parameters:
   ///   - knownEpoch: the last known epoch; 0 when the shard may never have been opened.
+  ///   - loss: decides whether the shard is renewed.
   ///   - isCancelled: whether to stop waiting.
   /// - Throws: `StoreError`, `CancellationError`; the shard is unchanged then.
   static func takeOver(
     _ configuration: PostgreSQLConfiguration, shard: Int, shardCount: Int, knownEpoch: Int64,
-    isCancelled: () -> Bool = { false }
+    loss: LostEpochs = LostEpochs(), isCancelled: () -> Bool = { false }
   ) throws -> PostgreSQLTenure {
     do {
       let session = try connect(configuration, shard)
@@ -53,6 +54,10 @@ final class PostgreSQLTenure: ShardTenure {
       let (epoch, commitCount, found) = try session.transaction {
         let found = try upgrade.run(session)
         try checkKeys(session, configuration, shard)
+        if loss.bound > 0 {
+          guard let found = try session.rows(TenureQuery.look.command).first else { throw upgrade.missing }
+          try loss.renew(shard, epoch: try found.integer(0), in: .postgreSQL(session))
+        }
         guard let row = try session.rows(TenureQuery.raise.command).first else { throw upgrade.missing }
         return (try row.integer(0), try row.integer(1), found)
       }

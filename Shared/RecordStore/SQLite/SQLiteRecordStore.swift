@@ -43,11 +43,13 @@ public final class SQLiteRecordStore: RecordStore {
     writeback = try WritebackThread(shardCount: ShardLayout.countLimit, isStuck: configuration.options.isWritebackStuck)
   }
 
-  public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
+  public func open(shard: Int, knownEpoch epoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
     guard shard >= 0 else { throw StoreError.io("there is no shard \(shard)") }
     // One that was split off exists, or is lost.
     let epoch = shard < shardCount ? epoch : max(epoch, 1)
-    return try await open(ShardFile(configuration, shard: shard, shardCount: shardCount, knownEpoch: epoch))
+    var file = ShardFile(configuration, shard: shard, shardCount: shardCount, knownEpoch: epoch)
+    file.loss = LostEpochs(below: bound, now: surroundings.now)
+    return try await open(file)
   }
 
   public func holder(ofShard shard: Int) -> String? {

@@ -7,7 +7,8 @@ extension SQLiteTransaction {
   func makeDatabase(_ id: DatabaseID) throws -> StoredDatabase {
     try write {
       if let database = try database(id) { return database }
-      let database = StoredDatabase(key: nextKey(), id: id, incarnation: nextIncarnation(), sequence: 0)
+      let first = try meta(.firstNumber)
+      let database = StoredDatabase(key: nextKey(), id: id, incarnation: nextIncarnation(), beginningAt: first)
       let insert = try writing(DatabaseQuery.make)
       try insert.bind(1, database.key)
       try insert.bind(2, id.container.rawValue)

@@ -14,6 +14,7 @@ struct ShardFile: Sendable {
   let knownEpoch: Int64
   /// Of a new file: that of the shard's part, if it is not the shard's number.
   var remainder: Int64?
+  var loss = LostEpochs()
   /// Tests of upgrades replace it.
   var changes: [FormatChangeStep] = FormatChangeStep.all
 
@@ -63,6 +64,7 @@ struct ShardFile: Sendable {
           if let installation = configuration.installation {
             try Self.setMeta(.installation, installation.text, connection)
           }
+          try loss.renew(shard, epoch: Self.meta(.epoch, connection) ?? 0, in: .sqlite(connection))
           return try raiseEpoch(connection)
         }
         // Syncs the file's own entry in its folder.
@@ -70,9 +72,9 @@ struct ShardFile: Sendable {
         return try Taken(connection, epoch: epoch, of: self)
       } catch let error as SQLiteError where error.isFull && !isNew {
         // On a full disk, a file of an older format cannot be read, because it cannot be upgraded.
-        guard Int(try Self.meta(.format, connection) ?? 0) == last, let epoch = try Self.meta(.epoch, connection) else {
-          throw error
-        }
+        guard Int(try Self.meta(.format, connection) ?? 0) == last, let epoch = try Self.meta(.epoch, connection),
+          epoch >= loss.bound
+        else { throw error }
         try checkKeys(connection)
         return try Taken(connection, epoch: epoch + 1, isRaised: false, of: self)
       }

@@ -247,4 +247,9 @@ enum MetaKey: String, Sendable {
   case split, splitShard
   /// The number of the move (`StoreMigration`) that the shard left with, or is arriving with.
   case move
+  /// In PostgreSQL: the number of the move that the shard arrived with; 0 once it was renewed.
+  case arrival
+  /// The sequence of a database that is made, and the last number of its events and of its conflicts. The shard may
+  /// have lost a database of the same name, whose numbers clients know.
+  case firstNumber
 }

@@ -31,6 +31,14 @@ public struct UseAccount: Message {
       case .look, .link, .addPasskey, .removeWay, .allowDevice, .refuseDevice: false
       }
     }
+
+    /// True for acts by which somebody could guess at codes of devices.
+    public var namesDevice: Bool {
+      switch self {
+      case .allowDevice, .refuseDevice: true
+      case .look, .endSession, .endOtherSessions, .link, .addPasskey, .removeWay: false
+      }
+    }
   }
 
   public struct Session: Hashable, Codable, Sendable {
@@ -116,13 +124,16 @@ public struct UseAccount: Message {
   }
 
   public struct Reply: Codable, Sendable {
-    /// The account after the act; nil when the page's sign-in no longer counts.
+    /// The account after the act; nil when the page's sign-in no longer counts, or the client has to wait.
     public let account: Account?
     public let refusal: Refusal?
+    /// Seconds until the client may name another device; nil: nothing has to wait.
+    public let retryAfter: Int?
 
-    public init(account: Account? = nil, refusal: Refusal? = nil) {
+    public init(account: Account? = nil, refusal: Refusal? = nil, retryAfter: Int? = nil) {
       self.account = account
       self.refusal = refusal
+      self.retryAfter = retryAfter
     }
   }
 
@@ -133,12 +144,18 @@ public struct UseAccount: Message {
   /// `Authenticate.Reply.grant` of the page's session.
   public let grant: String
   public let act: Act
+  /// nil from a gateway of an earlier release.
+  public let clientAddress: String?
 
-  public init(container: ContainerID, environment: Environment, userRecordName: String, grant: String, act: Act) {
+  public init(
+    container: ContainerID, environment: Environment, userRecordName: String, grant: String, act: Act,
+    clientAddress: String? = nil
+  ) {
     self.container = container
     self.environment = environment
     self.userRecordName = userRecordName
     self.grant = grant
     self.act = act
+    self.clientAddress = clientAddress
   }
 }

@@ -49,8 +49,14 @@ public struct FetchShardEpochs: Message {
   public struct Reply: Codable, Sendable {
     /// The epoch of each shard, or of the requested one; 0 if it was never opened.
     public let epochs: [Int64]
+    /// The epoch that each of them had before an operator accepted the shard as it is found; 0 for a shard that was
+    /// opened since. nil from earlier releases.
+    public let accepted: [Int64]?
 
-    public init(epochs: [Int64]) { self.epochs = epochs }
+    public init(epochs: [Int64], accepted: [Int64]? = nil) {
+      self.epochs = epochs
+      self.accepted = accepted
+    }
   }
 
   /// nil for all shards.
@@ -82,6 +88,10 @@ public struct NoteShardEpochs: Message {
       self.cluster = cluster
       self.part = part
     }
+
+    /// True when the shard was renewed after it had the known epoch: it may have come from a backup. A renewal raises
+    /// the epoch to the time in milliseconds since 1970 (`ShardRenewal`), an opening or a move by a few.
+    public func isRenewed(since known: Int64) -> Bool { epoch - known > 60_000 }
   }
 
   public init(epochs: [Opened]) { self.epochs = epochs }

@@ -58,7 +58,7 @@ public struct ZoneChangesRequest: Hashable, Sendable {
     position = try ChangesPosition(of: value, keys: "syncToken")
     resultsLimit = try ResultsLimit.clamped(value, otherwise: defaults.resultsLimit)
     presentation = try RecordPresentation(of: value, otherwise: defaults.presentation)
-    desiredRecordTypes = try value.optionalStrings("desiredRecordTypes").map(Set.init) ?? defaults.desiredRecordTypes
+    desiredRecordTypes = try value.optionalAskedNames("desiredRecordTypes").map(Set.init) ?? defaults.desiredRecordTypes
     isReversed = try value.optionalBool("reverse") ?? defaults.isReversed
   }
 
@@ -74,47 +74,67 @@ public struct ZoneChangesRequest: Hashable, Sendable {
     }
   }
 
-  /// The keys of a zone in `changes/zone` besides `zoneID` and `syncToken`, and of the request for zones that lack
-  /// them.
-  private static let options = [
+  /// Reads `records/changes`.
+  public init(records request: JSONValue) throws(RecordError) {
+    try self.init(request, zone: try ZoneReference(of: request), defaults: Defaults())
+  }
+}
+
+/// Makes `changes/zone` requests for some of another request's zones, with known keys only.
+public struct ZoneChangesParts: Sendable {
+  private let zones: [JSONValue]
+  /// The keys of the request for zones that lack them, and their values in JSON.
+  private let options: [(name: String, json: [UInt8])]
+
+  private static let names = [
     "resultsLimit", "desiredKeys", "desiredRecordTypes", "reverse", "numbersAsStrings", "numberAsStrings",
   ]
 
-  /// A `changes/zone` request for some of another request's zones, with known keys only.
+  /// - Parameter request: a request that `ZoneChangesRequest.zones(of:)` has read.
+  public init(of request: JSONValue) throws(RecordError) {
+    zones = request["zones"]?.elements ?? []
+    var options: [(name: String, json: [UInt8])] = []
+    for name in Self.names {
+      guard let value = request.member(name) else { continue }
+      var output = JSONWriter()
+      // Each owner gets this list, so it has each name once.
+      if value.kind == .array, let names = try request.optionalAskedNames(name) {
+        output.beginArray()
+        for name in names { output.string(name) }
+        output.endArray()
+      } else {
+        output.value(value)
+      }
+      options.append((name, output.bytes))
+    }
+    self.options = options
+  }
+
   /// - Parameters:
-  ///   - request: a request that `zones(of:)` can read.
   ///   - places: indexes of the zones in the request's list.
   ///   - isShort: limits the answer to one record per zone.
-  public static func part(of request: JSONValue, places: [Int], isShort: Bool) -> [UInt8] {
-    let zones = request["zones"]?.elements ?? []
-    let names = isShort ? options.filter { $0 != "resultsLimit" } : options
-    var output = JSONWriter(reservingByteCount: 1024)
+  public func part(ofZonesAt places: [Int], isShort: Bool) -> [UInt8] {
+    var output = JSONWriter(reservingByteCount: 1024 + options.reduce(0) { $0 + $1.json.count })
     output.beginObject()
-    copy(names, of: request, to: &output)
+    for option in options where !isShort || option.name != "resultsLimit" {
+      output.key(option.name)
+      output.raw(option.json)
+    }
     if isShort { output.member("resultsLimit", 1) }
     output.key("zones")
     output.beginArray()
     for place in places {
       output.beginObject()
-      copy(["zoneID", "syncToken"] + names, of: zones[place], to: &output)
+      for name in ["zoneID", "syncToken"] + Self.names where !isShort || name != "resultsLimit" {
+        guard let value = zones[place].member(name) else { continue }
+        output.key(name)
+        output.value(value)
+      }
       output.endObject()
     }
     output.endArray()
     output.endObject()
     return output.bytes
-  }
-
-  private static func copy(_ names: [String], of object: JSONValue, to output: inout JSONWriter) {
-    for name in names {
-      guard let value = object.member(name) else { continue }
-      output.key(name)
-      output.value(value)
-    }
-  }
-
-  /// Reads `records/changes`.
-  public init(records request: JSONValue) throws(RecordError) {
-    try self.init(request, zone: try ZoneReference(of: request), defaults: Defaults())
   }
 }
 

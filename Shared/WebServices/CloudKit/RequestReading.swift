@@ -98,6 +98,25 @@ extension JSONValue {
     return texts
   }
 
+  /// A list of the fields or record types that the caller asks for, each once.
+  func optionalAskedNames(_ key: String) throws(RecordError) -> [String]? {
+    guard let items = try optionalArray(key) else { return nil }
+    var names: [String] = []
+    var known: Set<String> = []
+    var byteCount = 0
+    for (index, item) in items.enumerated() {
+      guard let name = item.string else { throw RecordError(.badRequest, "\(key)[\(index)] must be a string") }
+      guard known.insert(name).inserted else { continue }
+      names.append(name)
+      byteCount += name.utf8.count
+      guard names.count <= AskedNames.limit, byteCount <= AskedNames.byteLimit else {
+        throw RecordError(
+          .badRequest, "\(key) has more than \(AskedNames.limit) different names, or \(AskedNames.byteLimit) bytes")
+      }
+    }
+    return names
+  }
+
   /// Reads `numbersAsStrings`, also in the spelling of one page of Apple's reference.
   func numbersAsStrings() throws(RecordError) -> Bool? {
     if let flag = try optionalBool("numbersAsStrings") { return flag }
@@ -112,6 +131,13 @@ extension RecordError {
       code, "\(place): \(reason)", retryAfter: retryAfter, cocoaErrorCode: cocoaErrorCode, httpStatus: httpStatus,
       specialCKErrorCode: specialCKErrorCode, redirectURL: redirectURL)
   }
+}
+
+/// The bounds of `desiredKeys` and of `desiredRecordTypes`, which the shared database sends to each owner.
+enum AskedNames {
+  /// Different names: more than a record has fields.
+  static let limit = 500
+  static let byteLimit = 65_536
 }
 
 /// The fields that an answer shall carry; nil means all.
@@ -129,7 +155,7 @@ public struct DesiredKeys: Hashable, Sendable {
 
   /// Reads an object's `desiredKeys`; an object without them gets `inherited`.
   init(of value: JSONValue, otherwise inherited: DesiredKeys = .all) throws(RecordError) {
-    self = try value.optionalStrings("desiredKeys").map { DesiredKeys($0) } ?? inherited
+    self = try value.optionalAskedNames("desiredKeys").map { DesiredKeys($0) } ?? inherited
   }
 }
 

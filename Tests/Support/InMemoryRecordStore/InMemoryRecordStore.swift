@@ -40,7 +40,8 @@ public final class InMemoryRecordStore: RecordStore {
     shards = (0..<shardCount).map { InMemoryShard(number: $0, world, commitFailure: commitFailure) }
   }
 
-  public func open(shard: Int, knownEpoch: Int64) async throws -> any ShardStore {
+  /// Renews nothing, because there are no copies of a shard.
+  public func open(shard: Int, knownEpoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
     guard shards.indices.contains(shard) else { throw StoreError.io("there is no shard \(shard) of \(shardCount)") }
     let epoch = try await shards[shard].waitForOwnership()
     guard epoch > knownEpoch else {

@@ -106,7 +106,11 @@ private struct Shell: Sendable {
             [ "$parent" != "${processes%% *}" ] || processes="$processes $process"
           done 2>/dev/null
           # A dead process whose parent has not noticed would keep the next server from starting.
-          kill -9 $processes && rm data/postmaster.pid ".s.PGSQL.$port.lock" ;;
+          kill -9 $processes && rm data/postmaster.pid ".s.PGSQL.$port.lock"
+          # The next server refuses the memory of one that is still dying.
+          for process in $processes; do
+            while grep -qs '^State:.[^ZX]' "/proc/$process/status"; do sleep 0.02; done
+          done ;;
       esac && echo done || { tail -n 5 setup "$log" 2>/dev/null | tr '\\n' ' '; echo; }
     done
     $as pg_ctl -D "$folder/data" -m immediate -w stop >>setup 2>&1

@@ -113,8 +113,13 @@ final class OpenStore: Sendable {
     } else {
       let path = try files?.reserve(user, former: former)
       next = try await Self.openFile(path, description, model, surroundings)
-      // Before anything is saved in it: nobody else adopts what its user has not sent yet.
-      try await next.replica.updatePosition { $0.account = user }
+      do {
+        // Before anything is saved in it: nobody else adopts what its user has not sent yet.
+        try await next.replica.assign(to: user)
+      } catch {
+        await next.replica.close()
+        throw error
+      }
       follow(next)
     }
     // Before the file is the store's: a process that ends here is asked again, and copies what is missing.

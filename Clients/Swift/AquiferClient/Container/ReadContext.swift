@@ -47,8 +47,10 @@ public class ReadContext {
     let name = Object.columns[keyPath: relationship].path.property
     do {
       var others: [String: [Other]] = [:]
-      for snapshot in snapshots(for: request) {
-        try snapshot.snapshot.forEach(related: name, of: request.query.withoutOrder) { row, owner in
+      let found = snapshots(for: request)
+      let query = found.count > 1 ? request.query.fromStart : request.query
+      for snapshot in found {
+        try snapshot.snapshot.forEach(related: name, of: query.withoutOrder) { row, owner in
           others[owner, default: []].append(Other(row))
         }
       }
@@ -63,7 +65,8 @@ public class ReadContext {
       try found.first?.snapshot.forEach(request.query) { try body(Object($0)) }
       return
     }
-    for object in try merged(request, found) { try body(object) }
+    let objects = try merged(request, found) { Object($0) }
+    for object in objects { try body(object) }
   }
 
   /// The tables as they are, for what no request says. The statement may only read.
@@ -78,7 +81,9 @@ public class ReadContext {
   }
 
   func objectIDs<Object>(_ request: FetchRequest<Object>) throws -> [AnyObjectID] {
-    try snapshots(for: request).flatMap { try $0.snapshot.objectIDs(request.query) }
+    let found = snapshots(for: request)
+    if found.count > 1, request.query.isPart { return Array(try merged(request, found) { Object($0).id.any }) }
+    return try found.flatMap { try $0.snapshot.objectIDs(request.query) }
   }
 
   private func snapshots<Object>(for request: FetchRequest<Object>) -> [StoreSnapshot] {
@@ -90,13 +95,13 @@ public class ReadContext {
   }
 
   /// Results of several stores in the request's order.
-  private func merged<Object>(_ request: FetchRequest<Object>, _ found: [StoreSnapshot]) throws -> ArraySlice<Object> {
-    var query = request.query
-    query.limit = query.limit.map { $0 + query.offset }
-    query.offset = 0
-    var results: [(object: Object, keys: [Literal])] = []
+  private func merged<Object, Result>(
+    _ request: FetchRequest<Object>, _ found: [StoreSnapshot], _ make: (borrowing Row) -> Result
+  ) throws -> ArraySlice<Result> {
+    let query = request.query.fromStart
+    var results: [(result: Result, keys: [Literal])] = []
     for snapshot in found {
-      try snapshot.snapshot.forEachSorted(query) { row, keys in results.append((Object(row), keys)) }
+      try snapshot.snapshot.forEachSorted(query) { row, keys in results.append((make(row), keys)) }
     }
     let order = query.order
     // Equal ones stay in the order of stores: the sort is stable.
@@ -107,14 +112,27 @@ public class ReadContext {
       }
       return false
     }
-    return results.map(\.object).dropFirst(request.query.offset).prefix(request.query.limit ?? .max)
+    return results.map(\.result).dropFirst(request.query.offset).prefix(request.query.limit ?? .max)
   }
 }
 
 extension Query {
+  fileprivate var isPart: Bool { limit != nil || offset != 0 }
+
+  /// What one of several stores may have of the results.
+  fileprivate var fromStart: Query {
+    var copy = self
+    copy.limit = limit.map { count in
+      let (sum, overflow) = count.addingReportingOverflow(offset)
+      return overflow ? .max : sum
+    }
+    copy.offset = 0
+    return copy
+  }
+
   /// For statements that ask for the same objects in no order.
   fileprivate var withoutOrder: Query {
-    guard limit == nil, offset == 0 else { return self }
+    if isPart { return self }
     var copy = self
     copy.order = []
     return copy

@@ -121,7 +121,8 @@ public import ReplicaStore
 
 /// The difference of two states.
 public struct ContextChanges: Sendable, Equatable {
-  /// Somebody else signed in: nothing that was read before is here any more (`NSInvalidatedAllObjectsKey`).
+  /// Everything is to be read anew (`NSInvalidatedAllObjectsKey`): somebody else signed in, and nothing that was read
+  /// before is here any more, or history was purged before the context read it.
   public internal(set) var invalidatedAllObjects = false
   public internal(set) var inserted: Set<AnyObjectID> = []
   public internal(set) var updated: Set<AnyObjectID> = []
@@ -159,8 +160,12 @@ extension PersistentContainer {
         query.after = token.numbers[store.file.identifier]
         if query.after == nil { changes.invalidatedAllObjects = true }
         query.limit = .max - 1
-        let history = try generation.pin(of: store).readNow { snapshot in try snapshot.history(query) }
-        for transaction in history.transactions { for change in transaction.changes { changes.add(change) } }
+        do {
+          let history = try generation.pin(of: store).readNow { snapshot in try snapshot.history(query) }
+          for transaction in history.transactions { for change in transaction.changes { changes.add(change) } }
+        } catch StoreError.historyTokenExpired {
+          changes.invalidatedAllObjects = true
+        }
       }
       return changes
     } catch { throw StoreError(error) }

@@ -31,7 +31,7 @@ public struct HistoryRequest: Sendable {
     query.entityNames = entityNames
     query.changeTypes = changeTypes
     query.updatedProperties = updatedProperties
-    query.limit = max(limit, 1)
+    query.limit = min(max(limit, 1), .max - 1)
     return query
   }
 }

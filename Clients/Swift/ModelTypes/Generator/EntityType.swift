@@ -126,22 +126,23 @@ struct EntityType {
       text.line("}")
       text.line()
     }
+    // Properties may be called as a parameter is, so `self` comes before each.
     text.block("public init(_ row: borrowing Row) {") { text in
-      text.line("id = row.objectID(\(typeName).self)")
+      text.line("self.id = row.objectID(\(typeName).self)")
       for (column, property) in attributes.enumerated() {
-        text.line("\(property.name) = \(read(property, column + 1))")
+        text.line("self.\(property.name) = \(read(property, column + 1))")
       }
       for (place, property) in toOnes.enumerated() {
-        text.line("\(property.name) = row.toOne(\(attributes.count + place + 1))")
+        text.line("self.\(property.name) = row.toOne(\(attributes.count + place + 1))")
       }
     }
     text.line()
     text.block("public func write(to row: inout RowWriter) {") { text in
       for (column, property) in attributes.enumerated() where !property.isReadOnly {
-        text.line("row.value(\(column + 1), \(property.name))")
+        text.line("row.value(\(column + 1), self.\(property.name))")
       }
       for (place, property) in toOnes.enumerated() {
-        text.line("row.toOne(\(attributes.count + place + 1), \(property.name))")
+        text.line("row.toOne(\(attributes.count + place + 1), self.\(property.name))")
       }
     }
   }
@@ -211,8 +212,8 @@ private struct CompositeType {
         let isDecimal = element.attribute.type == .decimal
         let type = isDecimal ? "String" : element.type
         let value = "try container.decodeIfPresent(\(type).self, forKey: .\(element.name))"
-        let fallback = element.isOptional ? "" : " ?? \(element.name)"
-        text.line("\(element.name) = \(value)\(isDecimal ? ".flatMap { Decimal(string: $0) }" : "")\(fallback)")
+        let fallback = element.isOptional ? "" : " ?? self.\(element.name)"
+        text.line("self.\(element.name) = \(value)\(isDecimal ? ".flatMap { Decimal(string: $0) }" : "")\(fallback)")
       }
     }
   }
@@ -227,7 +228,7 @@ private struct CompositeType {
       text.line("var container = encoder.container(keyedBy: CodingKeys.self)")
       for element in elements {
         let optional = element.isOptional ? "?" : ""
-        let value = element.attribute.type == .decimal ? "\(element.name)\(optional).description" : element.name
+        let value = "self.\(element.name)" + (element.attribute.type == .decimal ? "\(optional).description" : "")
         let call = element.isOptional ? "encodeIfPresent" : "encode"
         text.line("try container.\(call)(\(value), forKey: .\(element.name))")
       }

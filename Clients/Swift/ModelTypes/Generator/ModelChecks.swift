@@ -1,5 +1,6 @@
 // What keeps a model from becoming code: what mirroring refuses, what Swift can't say, and what no replica can keep.
 
+import FoundationEssentials
 import ObjectModel
 import XCDataModel
 
@@ -16,6 +17,7 @@ struct ModelChecks {
     checks.checkTypeNames()
     for entity in checks.index.entities {
       checks.checkNames(of: entity)
+      checks.checkAddresses(of: entity.entity)
       checks.checkDerivations(of: entity)
     }
     return checks.refusals.sorted { ($0.line, $0.message) < ($1.line, $1.message) }
@@ -89,6 +91,19 @@ struct ModelChecks {
     for name in description.attributes.map(\.name) + description.relationships.map(\.name) {
       guard let other = columns.updateValue(name, forKey: name.lowercased()), other != name else { continue }
       refuse(entity.name, name, "\(entity.name) has the properties \(other) and \(name). Rename one of them.")
+    }
+  }
+
+  /// Texts that Foundation takes for no address: each new object of the app would end it.
+  private mutating func checkAddresses(of entity: Entity) {
+    for attribute in entity.attributes {
+      let path = "\(entity.name).\(attribute.name)"
+      let parts = [(path, attribute)] + Self.elements(of: attribute).map { ("\(path).\($0.name)", $0) }
+      for (path, part) in parts where part.type == .uri {
+        guard let text = part.defaultValue, URL(string: text) == nil else { continue }
+        let message = "The default of \(path) is not a value of type URI. Correct the default value."
+        refuse(entity.name, attribute.name, message)
+      }
     }
   }
 

@@ -23,7 +23,7 @@ public enum ModelTypes {
     text.line("// The types of \(bundle.name).xcdatamodeld, by aquifer-model-types: edit the model instead.")
     text.line()
     text.line("public import AquiferClient")
-    let attributes = index.entities.flatMap(\.attributes).map(\.attribute).filter { !$0.isTransient }
+    let attributes = index.entities.flatMap(\.attributes).map(\.attribute)
     if attributes.contains(where: \.needsFoundation) {
       text.line()
       for line in [

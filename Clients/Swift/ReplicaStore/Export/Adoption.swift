@@ -8,6 +8,7 @@ extension Replica {
     do {
       var options = SaveOptions()
       options.author = MirroringAuthor.adoption
+      options.isPlaceAccepted = true
       _ = try await save(options) { save in
         let names = Dictionary(winners.map { ($0.recordName, $1) }, uniquingKeysWith: { first, _ in first })
         // Before the pointers, which also lead from objects that these transactions make.
@@ -20,6 +21,9 @@ extension Replica {
           try save.movePointers(from: loser, to: AnyObjectID(entityName: loser.entityName, recordName: winner))
         }
       }
+    } catch StoreError.validation, StoreError.missing {
+      // Tried again it would be refused again, and nothing would be sent or imported any more.
+      for identifier in identifiers { try await revert(identifier) }
     } catch { throw storeError(error) }
   }
 }

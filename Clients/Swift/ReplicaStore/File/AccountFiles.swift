@@ -8,6 +8,8 @@ package struct AccountFiles: Sendable {
     /// Numbers of files by account; number 0 is the path itself.
     var numbers: [String: Int] = [:]
     var current = 0
+    /// The largest number that a file ever had; a version that gave numbers again did not keep it.
+    var last: Int?
   }
 
   private let path: String
@@ -27,9 +29,10 @@ package struct AccountFiles: Sendable {
   package func reserve(_ account: String, former: String) throws(StoreError) -> String {
     var record = try read()
     record.numbers[former] = record.current
-    let next = max(record.numbers.values.max() ?? 0, record.current) + 1
-    let number = record.numbers[account] ?? next
+    let last = max(record.numbers.values.max() ?? 0, record.current, record.last ?? 0)
+    let number = record.numbers[account] ?? last + 1
     record.numbers[account] = number
+    record.last = max(last, number)
     try write(record)
     return file(number)
   }
@@ -47,8 +50,9 @@ package struct AccountFiles: Sendable {
     var record = try read()
     guard let number = record.numbers[account], number != record.current else { return }
     record.numbers[account] = nil
+    record.last = max(number, record.last ?? 0)
     try write(record)
-    // Dropped because nobody opens what is left over: a later file has another number or begins empty.
+    // Dropped because nobody opens what is left over: a later file has another number.
     for suffix in ["", "-wal", "-shm", "-lock", "-contents"] {
       try? FileManager.default.removeItem(atPath: file(number) + suffix)
     }

@@ -76,7 +76,13 @@ struct StoreOpening {
       }
       let earlier = try SchemaBuilder(model: stored, configuration: position.configuration, keys: keys).build()
       try makeMissing(earlier.links, connection)
-      try Migration(connection, from: earlier, to: schema).run()
+      let migration = Migration(connection, from: earlier, to: schema)
+      try migration.run()
+      if configuration.isMirrored {
+        try RenamedValues(
+          connection, migration.mapping, schema, configuration, importToken: position.importToken
+        ).send()
+      }
       try meta.set("model", model.current)
       try runStages(from: stored.hash, connection, schema, position)
     } else {

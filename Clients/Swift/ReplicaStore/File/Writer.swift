@@ -134,7 +134,8 @@ final class Writer {
       let value = try body(save)
       if let base { try ConflictResolver(base: base, save: save).settle() }
       guard !save.isEmpty else { return (value, lastNumber) }
-      try SaveRules(save, isShared: configuration.isShared).check(values: !options.areValuesAccepted)
+      let rules = SaveRules(save, isShared: configuration.isShared)
+      try rules.check(values: !options.areValuesAccepted, places: !options.isPlaceAccepted)
       try keep(save.contents)
       let number = lastNumber + 1
       let header = TransactionHeader(
@@ -226,6 +227,8 @@ package struct SaveOptions: Sendable {
   package var mergePolicy = MergePolicy.mergeByPropertyObjectTrump
   /// The values are those of another store, which took them: also of imports, whose values nobody checks.
   var areValuesAccepted = false
+  /// The server says what may lead where: pages may not have told yet in which zones the objects lie.
+  var isPlaceAccepted = false
 
   package init() {}
 }

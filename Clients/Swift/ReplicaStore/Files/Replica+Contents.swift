@@ -56,19 +56,22 @@ extension Replica {
 
   package func holders(of checksum: String, limit: Int) async throws(StoreError) -> [AnyObjectID] {
     do {
-      return try await read { snapshot in
-        guard let byteCount = try snapshot.connection.statement(Self.one).binding(checksum).first({ $0.int64(0) })
-        else { return [] }
-        let text = ContentName(checksum: checksum, byteCount: byteCount).text
-        return try snapshot.schema.all.filter { !$0.isAbstract }.flatMap { entity in
-          try Self.holders(entity).map { sql in
-            try snapshot.connection.prepare(sql).binding(entity.key, text, limit).all { row in
-              AnyObjectID(entityName: entity.name, recordName: RecordName.read(row, 0))
-            }
-          } ?? []
-        }
-      }
+      return try await read { snapshot in try Self.holders(of: checksum, limit: limit, snapshot) }
     } catch { throw storeError(error) }
+  }
+
+  private static func holders(of checksum: String, limit: Int, _ snapshot: Snapshot) throws -> [AnyObjectID] {
+    guard let byteCount = try snapshot.connection.statement(one).binding(checksum).first({ $0.int64(0) }) else {
+      return []
+    }
+    let text = ContentName(checksum: checksum, byteCount: byteCount).text
+    return try snapshot.schema.all.filter { !$0.isAbstract }.flatMap { entity in
+      try holders(entity).map { sql in
+        try snapshot.connection.prepare(sql).binding(entity.key, text, limit).all { row in
+          AnyObjectID(entityName: entity.name, recordName: RecordName.read(row, 0))
+        }
+      } ?? []
+    }
   }
 
   /// nil: the entity has no contents.
@@ -88,6 +91,13 @@ extension Replica {
     try await write { writer, _ in
       let key = try writer.snapshot.find(owner.recordName)?.key
       try writer.connection.statement(Self.keepAddress).binding(downloadURL, expiry.milliseconds, key, checksum).run()
+    }
+  }
+
+  package func forgetAddress(of checksum: String) async throws(StoreError) {
+    try await write { writer, _ in
+      let isHeld = try !Self.holders(of: checksum, limit: 1, writer.snapshot).isEmpty
+      try writer.connection.statement(isHeld ? Self.clearAddress : Self.drop).binding(checksum).run()
     }
   }
 
@@ -124,6 +134,9 @@ extension Replica {
     "one content", "SELECT byteCount, downloadURL, expiry, owner FROM content WHERE checksum = ?")
   private static let keepAddress = SQL(
     "keep address", "UPDATE content SET downloadURL = ?, expiry = ?, owner = ? WHERE checksum = ?")
+  private static let clearAddress = SQL(
+    "clear address", "UPDATE content SET downloadURL = NULL, expiry = NULL WHERE checksum = ? AND isHere = 0")
+  private static let drop = SQL("drop content", "DELETE FROM content WHERE checksum = ? AND isHere = 0")
   private static let arrived = SQL("content is here", "UPDATE content SET isHere = 1, usedAt = ? WHERE checksum = ?")
 }
 

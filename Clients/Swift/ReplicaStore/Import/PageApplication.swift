@@ -352,14 +352,16 @@ final class PageApplication {
     // Own objects lie nowhere as long as the server has told nothing of the default zone.
     "SELECT _pk, entity FROM object WHERE state = 1 AND (zone = ?1 OR ?2 AND zone IS NULL) ORDER BY _pk")
   private static let forgetShare = SQL("forget share", "UPDATE zone SET share = NULL, isPaused = 0 WHERE key = ?")
+  /// A content that is here and waits to be sent goes on waiting: what the page tells may be gone before it is sent.
   private static let keepContent = SQL(
     "keep imported content",
     "INSERT INTO content(checksum, byteCount, isHere, isAtServer, usedAt) VALUES (?1, ?2, ?3, 1, ?4) ON CONFLICT DO "
-      + "UPDATE SET isHere = ?3, isAtServer = 1"
+      + "UPDATE SET isHere = ?3, isAtServer = isAtServer OR NOT ?3"
   )
   private static let noteContent = SQL(
     "note content",
     "INSERT INTO content(checksum, byteCount, downloadURL, expiry, isHere, isAtServer, usedAt, owner) VALUES (?1, "
       + "?2, ?3, ?4, ?5, 1, ?6, ?7) "
-      + "ON CONFLICT DO UPDATE SET downloadURL = ?3, expiry = ?4, isHere = ?5, isAtServer = 1, owner = ?7")
+      + "ON CONFLICT DO UPDATE SET downloadURL = ?3, expiry = ?4, isHere = ?5, isAtServer = isAtServer OR NOT ?5, "
+      + "owner = ?7")
 }

@@ -7,7 +7,7 @@ struct Migration {
   private let connection: Connection
   private let earlier: StoreSchema
   private let later: StoreSchema
-  private let mapping: ModelMapping
+  let mapping: ModelMapping
 
   init(_ connection: Connection, from earlier: StoreSchema, to later: StoreSchema) {
     self.connection = connection
@@ -87,11 +87,8 @@ struct Migration {
 
   private func copy(_ link: LinkTable) throws {
     try connection.execute("CREATE TABLE \(link.migrated)(a INTEGER, b INTEGER, PRIMARY KEY(a, b)) WITHOUT ROWID")
-    guard let owner = mapping.earlierEntity(link.firstEntity).flatMap({ earlier.entities[$0] }),
-      let name = mapping.earlierProperty(link.firstRelationship, of: link.firstEntity), let old = owner.toMany[name],
-      case .link(let table, let isFirst) = old.storage
-    else { return }
-    try connection.execute("INSERT INTO \(link.migrated)(a, b) SELECT \(isFirst ? "a, b" : "b, a") FROM \(table.table)")
+    guard let (old, isTurned) = mapping.earlierLink(link, in: earlier) else { return }
+    try connection.execute("INSERT INTO \(link.migrated)(a, b) SELECT \(isTurned ? "b, a" : "a, b") FROM \(old.table)")
   }
 
   /// Objects get the numbers of their entities' later names; those of entities that are gone are gone, too.
@@ -122,7 +119,7 @@ struct Migration {
   // MARK: Problems
 
   private func problems() throws -> [String] {
-    var problems: [String] = []
+    var problems = mapping.problems
     for entity in later.all {
       guard let old = mapping.earlierEntity(entity.name).flatMap({ earlier.entities[$0] }) else { continue }
       for column in entity.columns where column.isStored {
@@ -182,6 +179,17 @@ struct Migration {
     case .transformable, .binary: return [.transformable, .binary].contains(from.type)
     default: return false
     }
+  }
+}
+
+extension ModelMapping {
+  /// The earlier table of a many-to-many relationship, and whether its columns change places; nil: it is new.
+  func earlierLink(_ link: LinkTable, in earlier: StoreSchema) -> (table: LinkTable, isTurned: Bool)? {
+    guard let owner = earlierEntity(link.firstEntity).flatMap({ earlier.entities[$0] }),
+      let name = earlierProperty(link.firstRelationship, of: link.firstEntity),
+      case .link(let table, let isFirst)? = owner.toMany[name]?.storage
+    else { return nil }
+    return (table, !isFirst)
   }
 }
 

@@ -75,26 +75,42 @@ struct OutboxRewrite {
     return renamed
   }
 
+  /// Each mark is lifted out of the way, and lands under the key that its property or pair has now.
   private func remapPending() throws {
-    var moves: [Int64: Int64?] = [:]
+    let lift = SQL("lift pending", "UPDATE pending SET property = \(Self.lifted) - property WHERE property > 0")
+    try connection.prepare(lift).run()
+    var landed: Set<Int64> = []
     for entity in earlier.all {
-      for (name, key) in entity.columns.map({ ($0.name, $0.key) }) + entity.toMany.values.map({ ($0.name, $0.key) }) {
-        let plan = mapping.laterEntity(entity.name).flatMap { later.entities[$0] }
-        let new = mapping.laterProperty(name, of: entity.name)
-        let to = new.flatMap { new in plan?.column(new)?.key ?? plan?.toMany[new]?.key }
-        if moves[key] == nil || to != nil { moves[key] = .some(to) }
+      guard let plan = mapping.laterEntity(entity.name).flatMap({ later.entities[$0] }) else { continue }
+      for column in entity.columns {
+        guard let name = mapping.laterProperty(column.name, of: entity.name), let new = plan.column(name),
+          landed.insert(column.key).inserted
+        else { continue }
+        try connection.prepare(Self.landProperty).binding(new.key, Self.lifted - column.key).run()
       }
     }
-    for (from, to) in moves.sorted(by: { $0.key < $1.key }) where from != to {
-      try connection.prepare(
-        SQL("lift pending", "UPDATE pending SET property = -1000000 - property WHERE property = ?")
-      ).binding(from).run()
-    }
-    for (from, to) in moves.sorted(by: { $0.key < $1.key }) where from != to {
-      let sql =
-        to == nil
-        ? "DELETE FROM pending WHERE property = ?2" : "UPDATE OR REPLACE pending SET property = ?1 WHERE property = ?2"
-      try connection.prepare(SQL("land pending", sql)).binding(to ?? nil, -1_000_000 - from).run()
-    }
+    for link in later.links { try landPairs(of: link) }
+    // Of what is gone.
+    try connection.prepare(SQL("drop lifted", "DELETE FROM pending WHERE property <= \(Self.lifted)")).run()
   }
+
+  /// Subentities of one entity may share the key of a relationship's name, so the objects tell whose pairs they are.
+  private func landPairs(of link: LinkTable) throws {
+    guard let (old, isTurned) = mapping.earlierLink(link, in: earlier), let first = later.entities[link.firstEntity]
+    else { return }
+    let former = isTurned ? first.toMany[link.firstRelationship].flatMap { later.entities[$0.destination] } : first
+    let kinds = (former?.kindNames ?? []).compactMap { later.entities[$0]?.key }.sorted()
+    let sql = SQL(
+      "land pairs of \(link.table)",
+      """
+      UPDATE OR REPLACE pending SET property = ?1, object = \(isTurned ? "target, target = object" : "object") \
+      WHERE property = ?2 AND target <> 0 AND object IN \
+      (SELECT _pk FROM object WHERE entity IN (\(kinds.map(String.init).joined(separator: ", "))))
+      """)
+    try connection.prepare(sql).binding(link.firstKey, Self.lifted - old.firstKey).run()
+  }
+
+  private static let lifted: Int64 = -1_000_000
+  private static let landProperty = SQL(
+    "land pending", "UPDATE OR REPLACE pending SET property = ? WHERE property = ? AND target = 0")
 }

@@ -49,7 +49,7 @@ package protocol MirroredStore: Sendable {
   /// Forgets it. Its objects become what the server has (`objectsToReread`).
   func discard(_ identifier: String) async throws(StoreError)
   /// Makes what leads to duplicates lead to the objects that the server prefers, and sends the rest of rejected
-  /// transactions again.
+  /// transactions again. Where the model does not let these take the duplicates' places, the transactions are reverted.
   /// - Parameter winners: record names, by the duplicates.
   func adopt(_ winners: [AnyObjectID: String], for identifiers: [String]) async throws(StoreError)
 
@@ -101,6 +101,9 @@ package protocol MirroredStore: Sendable {
   func keepAddress(
     _ downloadURL: String, of owner: AnyObjectID, for checksum: String, until expiry: Date
   ) async throws(StoreError)
+  /// The server has no such content any more. It is asked for again when it is read, or told anew; one that no object
+  /// has is forgotten.
+  func forgetAddress(of checksum: String) async throws(StoreError)
   /// Where a download is written to; the file may exist from an earlier attempt.
   func partialPath(of checksum: String) -> String
   /// Takes the file at `partialPath` as the content, after its checksum is compared. Others may go for it.

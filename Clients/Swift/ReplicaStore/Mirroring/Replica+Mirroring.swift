@@ -17,6 +17,20 @@ extension Replica: MirroredStore {
     }
   }
 
+  /// Makes the file a user's.
+  /// - Parameter user: by record name.
+  /// - Throws: `damaged`: it has the objects of somebody else.
+  package func assign(to user: String) async throws(StoreError) {
+    try await write { writer, outcome in
+      var position = writer.position
+      guard position.account == nil || position.account == user else {
+        throw StoreError.damaged("the file has the objects of another account than its user's")
+      }
+      position.account = user
+      outcome.position = position
+    }
+  }
+
   /// Mirroring asks several times between two commits; a file that another process writes is read each time.
   package func figures() async throws(StoreError) -> MirrorFigures {
     let (changeCount, known) = hub.figures

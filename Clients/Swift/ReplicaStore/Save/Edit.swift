@@ -8,6 +8,8 @@ final class Edit {
   let id: AnyObjectID
   let entity: EntityPlan
   let zone: Int64?
+  /// Of an inserted object: where it lay before it was deleted.
+  let formerZone: Int64?
   var kind: Kind
   /// Values before the save, by the place of the column, of columns that changed. Relationships are `.object`s.
   private(set) var originals: [Int: Literal] = [:]
@@ -18,11 +20,12 @@ final class Edit {
   /// A change that the server refused and the tables still have: it is told again.
   private(set) var refused: (kind: Kind, values: [Int: Literal])?
 
-  init(key: Int64, id: AnyObjectID, entity: EntityPlan, zone: Int64?, kind: Kind) {
+  init(key: Int64, id: AnyObjectID, entity: EntityPlan, zone: Int64?, formerZone: Int64? = nil, kind: Kind) {
     self.key = key
     self.id = id
     self.entity = entity
     self.zone = zone
+    self.formerZone = formerZone
     self.kind = kind
   }
 

@@ -45,6 +45,7 @@ struct SaveCommit {
     var last: Int64 = 0
     for part in TransactionText.parts(header, changes) { last = try Outbox.add(part, of: told, connection) }
     try markPending(last)
+    try keepContents()
     return (true, !history.isEmpty)
   }
 
@@ -80,12 +81,24 @@ struct SaveCommit {
     for (pair, _) in save.orderedPairs { try mark(pair.a, pair.link.firstKey, pair.b, number) }
   }
 
+  /// Contents here that the save names stay until it is sent: the server may have lost its own by then.
+  private func keepContents() throws {
+    for edit in save.orderedEdits where edit.toldKind != .delete {
+      for place in edit.toldPlaces where edit.entity.columns[place].isExternal {
+        guard case .text(let text) = edit.told(place), let name = ContentName(text) else { continue }
+        try connection.statement(Self.keepContent).binding(name.checksum).run()
+      }
+    }
+  }
+
   private func mark(_ object: Int64, _ property: Int64, _ target: Int64, _ number: Int64) throws {
     try connection.statement(Self.pend).binding(object, property, target, number).run()
   }
 
   private static let pend = SQL(
     "pend", "INSERT OR REPLACE INTO pending(object, property, target, number) VALUES (?, ?, ?, ?)")
+  private static let keepContent = SQL(
+    "keep named content", "UPDATE content SET isAtServer = 0 WHERE checksum = ? AND isHere = 1")
 }
 
 /// Numbers in place of a property.

@@ -14,11 +14,14 @@ struct SaveRules {
     self.isShared = isShared
   }
 
-  /// - Parameter values: false: the model's rules for values do not count.
-  func check(values: Bool = true) throws {
+  /// - Parameters:
+  ///   - values: false: the model's rules for values do not count.
+  ///   - places: false: neither do zones, and the rights in them.
+  func check(values: Bool = true, places: Bool = true) throws {
     var problems: [StoreError.Problem] = []
     for edit in save.orderedEdits where values && edit.kind != .delete { problems += try check(edit) }
     if !problems.isEmpty { throw StoreError.validation(problems) }
+    guard places else { return }
     try checkRights()
     try checkZones()
   }
@@ -98,6 +101,23 @@ struct SaveRules {
         if let zone { zones[key] = zone }
       }
     }
+    try settle(&zones, edges)
+    // What is made again returns to its zone if nothing leads it elsewhere.
+    while let zone = inserted.first(where: { zones[$0.key] == nil && $0.formerZone != nil })?.formerZone {
+      for edit in inserted where zones[edit.key] == nil && edit.formerZone == zone { zones[edit.key] = zone }
+      try settle(&zones, edges)
+    }
+    for edit in inserted {
+      if isShared, zones[edit.key] == nil { throw StoreError.noZone(edit.id) }
+      if let zone = zones[edit.key], try rights.permission(ofZone: zone) == ZonePermission.readOnly.rawValue {
+        throw StoreError.permission(edit.id)
+      }
+    }
+    try keep(zones, inserted)
+  }
+
+  /// Gives the zones along relations, until no object gets one any more.
+  private func settle(_ zones: inout [Int64: Int64], _ edges: [Edge]) throws {
     var isSettled = false
     while !isSettled {
       isSettled = true
@@ -110,18 +130,14 @@ struct SaveRules {
         }
       }
     }
-    for edit in inserted {
-      if isShared, zones[edit.key] == nil { throw StoreError.noZone(edit.id) }
-      if let zone = zones[edit.key], try rights.permission(ofZone: zone) == ZonePermission.readOnly.rawValue {
-        throw StoreError.permission(edit.id)
-      }
-    }
-    try keep(zones, inserted)
   }
 
   /// The server never tells a store its own objects, so the store notes itself where they will lie.
   private func keep(_ zones: [Int64: Int64], _ inserted: [Edit]) throws {
-    for (key, zone) in zones { try connection.statement(Self.enterZone).binding(zone, key).run() }
+    for (key, zone) in zones {
+      let isNew = save.edits[key]?.kind == .insert
+      try connection.statement(isNew ? Self.changeZone : Self.enterZone).binding(zone, key).run()
+    }
     let homeless = inserted.filter { zones[$0.key] == nil }
     guard !isShared, !homeless.isEmpty, let zone = try connection.statement(Self.defaultZone).first({ $0.int64(0) })
     else { return }
@@ -139,18 +155,26 @@ struct SaveRules {
         guard let found = try save.snapshot.find(name), found.state == Tables.State.here else { continue }
         let entity = save.schema.entitiesByKey[found.entity]?.name ?? ""
         edges.append(
-          ((edit.key, found.key), (edit.zone, found.zone), (edit.id, AnyObjectID(entityName: entity, recordName: name)))
-        )
+          (
+            (edit.key, found.key), (edit.zone, zone(of: found)),
+            (edit.id, AnyObjectID(entityName: entity, recordName: name))
+          ))
       }
     }
     for (pair, edit) in save.orderedPairs where edit.isLinked {
       guard let a = try save.snapshot.object(pair.a), let b = try save.snapshot.object(pair.b) else { continue }
-      edges.append(((pair.a, pair.b), (a.found.zone, b.found.zone), (a.id, b.id)))
+      edges.append(((pair.a, pair.b), (zone(of: a.found), zone(of: b.found)), (a.id, b.id)))
     }
     return edges
   }
 
+  /// nil: it has none yet; that of an object's former life does not count.
+  private func zone(of found: FoundObject) -> Int64? {
+    save.edits[found.key]?.kind == .insert ? nil : found.zone
+  }
+
   private static let enterZone = SQL("enter zone", "UPDATE object SET zone = ?1 WHERE _pk = ?2 AND zone IS NULL")
+  private static let changeZone = SQL("change zone", "UPDATE object SET zone = ? WHERE _pk = ?")
   private static let defaultZone = SQL(
     "default zone", "SELECT key FROM zone WHERE zoneName = '\(ZoneID.homeName)' ORDER BY key LIMIT 1")
 }

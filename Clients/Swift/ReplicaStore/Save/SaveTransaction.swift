@@ -54,7 +54,7 @@ package final class SaveTransaction {
       guard edits[found.key] == nil else { throw StoreError.invalid("\(id) was deleted by this save") }
     }
     let key = try tables.makeHere(id.recordName, entity, found: found)
-    let edit = Edit(key: key, id: id, entity: entity, zone: nil, kind: .insert)
+    let edit = Edit(key: key, id: id, entity: entity, zone: nil, formerZone: found?.zone, kind: .insert)
     edits[key] = edit
     orderedEdits.append(edit)
     try tables.insertRow(key, entity) { place in

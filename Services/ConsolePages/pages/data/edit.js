@@ -49,7 +49,9 @@ export async function editRecord(at, record, type) {
   const known = type?.fields ?? Object.entries(record.fields).map(([name, { type: kind }]) => ({ name, type: kind }));
   const editors = editorsOf(known, record.fields);
   const difference = h("div", { "aria-live": "polite" });
-  const tell = () => replace(difference, differenceView(record.fields, changed(record.fields, read(editors, true))));
+  // A control may spell a value in another way than the record does, so a field counts only when it was touched.
+  const wanted = (isTrial) => changed(record.fields, read(touched(editors), isTrial));
+  const tell = () => replace(difference, differenceView(record.fields, wanted(true)));
   const fields = h("div", { class: "stack", on: { input: tell } }, viewsOf(editors));
   tell();
   const saved = await ask(
@@ -57,7 +59,7 @@ export async function editRecord(at, record, type) {
     [fields, difference],
     "Save",
     () => {
-      const values = changed(record.fields, read(editors));
+      const values = wanted(false);
       if (!Object.keys(values).length) return true;
       return modify(at, at.zone, "update", {
         recordType: record.recordType,
@@ -76,12 +78,21 @@ export async function editRecord(at, record, type) {
 function editorsOf(fields, values) {
   const editable = fields.filter((each) => !each.isSystem && !each.isEncrypted && isEditable(each.type));
   return new Map(
-    editable.map((each) => [each.name, { ...valueEditor(each.type, values[each.name]), type: each.type }]),
+    editable.map((each) => {
+      const editor = valueEditor(each.type, values[each.name]);
+      return [each.name, { ...editor, type: each.type, start: editor?.control.value }];
+    }),
   );
 }
 
+const touched = (editors) => new Map([...editors].filter(([, { control, start }]) => control?.value !== start));
+
 const viewsOf = (editors) =>
-  [...editors].map(([name, { control, type, hint }]) => field(name, control, hint ? `${type}, ${hint}` : type));
+  [...editors].map(([name, { control, type, hint }]) =>
+    control
+      ? field(name, control, hint ? `${type}, ${hint}` : type)
+      : h("p", { class: "hint" }, `${name}: this value can't be edited in a browser.`),
+  );
 
 /** The values by field name; a bad one is thrown as a sentence with its field, or left out. */
 function read(editors, isTrial = false) {

@@ -67,16 +67,13 @@ function asset(value) {
 async function preview(shown, value) {
   // The address may name the server otherwise than this page does: its path is the same.
   const address = new URL(value.downloadURL, window.location.href);
-  const answer = await fetch(address.pathname + address.search).catch(() => null);
+  const answer = await fetch(address.pathname + address.search, { redirect: "manual" }).catch(() => null);
   if (!answer?.ok) {
-    replace(
-      shown,
-      h(
-        "span",
-        { class: "small soft" },
-        "The content can't be loaded. Its address is good for 15 minutes: reload the page.",
-      ),
-    );
+    const words =
+      answer?.type === "opaqueredirect"
+        ? "The content is in a bucket, from which this page loads nothing. `aquifer zone export` fetches it."
+        : "The content can't be loaded. Its address is good for 15 minutes: reload the page.";
+    replace(shown, h("span", { class: "small soft" }, words));
     return;
   }
   showPicture(shown, new Uint8Array(await answer.arrayBuffer()));
@@ -142,7 +139,10 @@ const EDITABLE = new Set([
 
 export const isEditable = (type) => EDITABLE.has(type) || /^LIST<(STRING|INT64|DOUBLE)>$|_LIST$/.test(type);
 
-/** A control for a value. `read()` gives `{type, value}`, null for an empty one, and throws a sentence. */
+/**
+ * A control for a value. `read()` gives `{type, value}`, null for an empty one, and throws a sentence. Undefined for a
+ * value that the control can't hold: a date beyond those of a browser, a list with a number that a browser rounds.
+ */
 export function valueEditor(type, field) {
   const start = field?.value ?? null;
   if (/^LIST<|_LIST$/.test(type)) return jsonEditor(type, start);
@@ -169,17 +169,21 @@ export function valueEditor(type, field) {
 function number(text, type) {
   const value = Number(text);
   if (!Number.isFinite(value)) throw new Error(`“${text}” is not a number`);
+  return exact(value, text, type);
+}
+
+function exact(value, text, type) {
   if (/INT64/.test(type) && !Number.isSafeInteger(value))
     throw new Error(`“${text}” is not a whole number that a browser holds exactly`);
   return value;
 }
 
 function timestampEditor(start) {
-  const control = input({
-    type: "datetime-local",
-    step: "0.001",
-    value: start === null ? "" : new Date(start).toISOString().slice(0, 23),
-  });
+  const day = new Date(start ?? 0);
+  const text = start === null || Number.isNaN(day.getTime()) ? "" : day.toISOString().slice(0, -1);
+  const control = input({ type: "datetime-local", step: "0.001", value: text });
+  // The control empties itself of the year 0 and of years that have a sign.
+  if (start !== null && !control.value) return undefined;
   const read = () => (control.value ? { type: "TIMESTAMP", value: Date.parse(`${control.value}Z`) } : null);
   return { control, read, hint: "UTC" };
 }
@@ -196,6 +200,7 @@ function locationEditor(start) {
 }
 
 function jsonEditor(type, start) {
+  if (/INT64/.test(type) && !(start ?? []).every(Number.isSafeInteger)) return undefined;
   const control = h("textarea", { value: start === null ? "" : JSON.stringify(start) });
   const read = () => {
     if (!control.value.trim()) return null;
@@ -206,6 +211,7 @@ function jsonEditor(type, start) {
       throw new Error('A list is written as JSON, such as ["a","b"]');
     }
     if (!Array.isArray(value)) throw new Error("A list is written in brackets");
+    for (const each of value) if (typeof each === "number") exact(each, String(each), type);
     return { type: type.startsWith("LIST<") ? `${type.slice(5, -1)}_LIST` : type, value };
   };
   return { control, read, hint: "A list as JSON" };

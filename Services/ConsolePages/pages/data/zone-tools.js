@@ -1,6 +1,6 @@
 // What is done with a whole zone: export, import, restore to a date with a preview, and its end.
 
-import { CallError } from "../../core/api.js";
+import { CallError, PartlyDone } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
 import { count, plural } from "../../core/format.js";
 import { zoneCall } from "../../core/plane.js";
@@ -8,9 +8,8 @@ import { go, show } from "../../core/router.js";
 import { button, check, field, input } from "../../parts/parts.js";
 import { ask, confirm, dialog, note } from "../../parts/dialogs.js";
 import { differenceView } from "./edit.js";
+import { exportLines, fileOf, pagesOf } from "./zone-file.js";
 
-/** Lines of an import in one call; the server takes at most 400. */
-const LINES = 400;
 /** Differences that a preview shows. */
 const SHOWN = 30;
 
@@ -45,27 +44,12 @@ export function openZoneTools(at) {
   );
 }
 
-/** All lines of the export, page by page. */
-async function exportLines(at, query = {}, told = () => {}) {
-  const lines = [];
-  let next = query;
-  for (;;) {
-    const text = await zoneCall("GET", at, at.zone, "export", { query: next, as: "text" });
-    const page = text.split("\n").filter(Boolean);
-    const last = JSON.parse(page.at(-1));
-    lines.push(...page.slice(0, -1).filter((line) => !lines.length || !line.startsWith('{"format"')));
-    told(lines.length);
-    if (!last.more) return lines;
-    next = { sequence: last.sequence, after: last.after };
-  }
-}
-
 async function exportZone(at) {
   const said = h("p", { role: "status" }, "The export begins.");
   const opened = dialog("Export", said, []);
   try {
     const lines = await exportLines(at, {}, (number) => replace(said, `${count(number)} lines so far.`));
-    const url = URL.createObjectURL(new Blob([`${lines.join("\n")}\n{"end":true}\n`], { type: "application/jsonl" }));
+    const url = URL.createObjectURL(new Blob([await fileOf(lines)], { type: "application/jsonl" }));
     const name = `${at.zone.replace(/[^\w.-]+/g, "_")}.jsonl`;
     const anchor = h("a", { class: "button first", href: url, download: name }, `Save ${name}`);
     replace(
@@ -86,38 +70,57 @@ async function exportZone(at) {
 }
 
 async function importZone(at) {
+  // Pages that are imported. After a refusal the same file, or its correction, goes on behind them.
+  const done = [];
+  let imported = 0;
   const file = h("input", { type: "file", accept: ".jsonl,application/jsonl", required: true });
   const merge = check("Replace records of the same name", false);
   const said = h("p", { class: "soft", role: "status" });
-  const done = await ask("Import", [field("An export", file), merge.view, said], "Import", async () => {
-    const lines = (await file.files[0].text()).split("\n").filter((line) => line.startsWith('{"record"'));
-    if (!lines.length) throw new CallError(400, "BAD_REQUEST", "The file has no records");
-    let imported = 0;
-    for (let begin = 0; begin < lines.length; begin += LINES) {
-      const text = lines.slice(begin, begin + LINES).join("\n");
-      const answer = await zoneCall("POST", at, at.zone, "import", {
-        text,
-        query: { merge: merge.box.checked || begin > 0 || undefined },
-      });
-      imported += answer.imported ?? 0;
-      replace(said, `${count(Math.min(begin + LINES, lines.length))} of ${count(lines.length)}`);
+  const ended = await ask("Import", [field("An export", file), merge.view, said], "Import", async () => {
+    const pages = await pagesOf(await file.files[0].text());
+    const total = pages.flat().length;
+    let read = 0;
+    for (const [number, page] of pages.entries()) {
+      const text = page.join("\n");
+      if (done[number] !== text) {
+        const query = { merge: merge.box.checked || done.length > 0 || undefined };
+        try {
+          imported += (await zoneCall("POST", at, at.zone, "import", { text, query })).imported ?? 0;
+        } catch (error) {
+          if (!read || !(error instanceof CallError)) throw error;
+          throw new PartlyDone(error, `${plural(read, "record")} before it are imported. Try again to go on there.`);
+        }
+        done[number] = text;
+      }
+      read += page.length;
+      replace(said, `${count(read)} of ${count(total)}`);
     }
-    return { imported };
+    return true;
   });
-  if (!done) return;
-  note(`${plural(done.imported ?? 0, "record")} imported.`);
+  if (!ended) return;
+  note(`${plural(imported, "record")} imported.`);
   show();
 }
 
 async function restoreZone(at) {
-  const date = input({ type: "datetime-local", step: "0.001", required: true });
+  // What was looked at is what is restored: the state of the zone that the comparison was made with.
+  let looked;
   const preview = h("div", { "aria-live": "polite" });
-  const moment = () => new Date(`${date.value}Z`).toISOString();
+  const forget = () => {
+    looked = undefined;
+    replace(preview);
+  };
+  const date = input({ type: "datetime-local", step: "0.001", required: true, on: { input: forget } });
   const look = button("See what will change", async () => {
     if (!date.reportValidity()) return;
+    const chosen = date.value;
+    forget();
     replace(preview, h("p", { class: "soft" }, "Comparing…"));
     try {
-      replace(preview, previewView(await difference(at, moment())));
+      const found = await difference(at, new Date(`${chosen}Z`).toISOString());
+      if (date.value !== chosen) return;
+      looked = found.sequence;
+      replace(preview, previewView(found.rows));
     } catch (error) {
       replace(preview, h("p", { class: "trouble", role: "alert" }, error.message));
     }
@@ -127,7 +130,8 @@ async function restoreZone(at) {
     [field("Date", date, "UTC"), h("div", null, look), preview],
     "Restore",
     async () => {
-      let body = { date: moment() };
+      if (looked === undefined) throw new CallError(400, "BAD_REQUEST", "Look first at what will change");
+      let body = { sequence: looked };
       let changed = 0;
       for (;;) {
         const answer = await zoneCall("POST", at, at.zone, "restore", { json: body });
@@ -143,7 +147,7 @@ async function restoreZone(at) {
   show();
 }
 
-/** Compares the zone with what it was, record by record. */
+/** Compares the zone with what it was, record by record: `{sequence, rows}`, of the past and of what differs. */
 async function difference(at, date) {
   const [now, then] = await Promise.all([exportLines(at), exportLines(at, { date })]);
   const read = (lines) =>
@@ -166,7 +170,7 @@ async function difference(at, date) {
       kind: !past.has(name) ? "will be deleted" : current.has(name) ? "will change" : "comes back",
     });
   }
-  return rows;
+  return { sequence: JSON.parse(then[0]).sequence, rows };
 }
 
 function previewView(rows) {

@@ -107,12 +107,19 @@ export async function setQuota(user) {
     ],
     "Save",
     () => {
-      const value =
-        kind.value === "default" ? null : kind.value === "none" ? 0 : Math.round(Number(megabytes.value) * 1e6);
+      const value = kind.value === "default" ? null : kind.value === "none" ? 0 : byteCount(megabytes.value);
       return call("PUT", ["users", user.name, "quota"], { json: { bytes: value } });
     },
   );
   if (done) act(Promise.resolve(), "The quota is saved.");
+}
+
+/** The bytes of a number of megabytes. Zero bytes would be no limit. */
+function byteCount(text) {
+  const bytes = text.trim() ? Math.round(Number(text) * 1e6) : NaN;
+  if (!Number.isSafeInteger(bytes) || bytes < 1)
+    throw new CallError(400, "BAD_REQUEST", `“${text}” is no number of megabytes above 0`);
+  return bytes;
 }
 
 export async function remove(user) {

@@ -42,15 +42,12 @@ export function showModels(content, at, _query, signal) {
     }
     replace(said, h("b", null, found.name));
     const body = await found.file.arrayBuffer();
+    const wanted = { configuration: configuration.value.trim(), changeTypes: hides.box.checked || undefined };
     const send = (isTrial) =>
       call("PUT", ["models", at.container, at.environment], {
         text: body,
         signal,
-        query: {
-          dryRun: isTrial || undefined,
-          configuration: configuration.value.trim(),
-          changeTypes: hides.box.checked || undefined,
-        },
+        query: { dryRun: isTrial || undefined, ...wanted },
       });
     await changePreview(
       preview,
@@ -65,6 +62,12 @@ export function showModels(content, at, _query, signal) {
     );
   }
 
+  // What was checked is what is pushed: another choice needs another check.
+  for (const control of [configuration, hides.box]) {
+    control.addEventListener("input", () => {
+      if (preview.firstChild) replace(preview, h("p", { class: "hint" }, "Choose the model again to have it checked."));
+    });
+  }
   choose.addEventListener("change", () => take([...choose.files].map(plainFile)));
   folder.addEventListener("change", () => take([...folder.files].map(plainFile)));
   for (const type of ["dragover", "dragenter"]) {

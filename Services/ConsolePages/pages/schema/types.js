@@ -108,14 +108,17 @@ export function showText(content, at, _query, signal) {
       const editor = h("textarea", { rows: 26, value: text, spellcheck: "false" });
       const hides = check("Also change the types of fields that records have", false);
       const preview = h("div", { "aria-live": "polite" });
-      const send = (isTrial) =>
-        call("PUT", ["schema", at.container, at.environment], {
-          text: editor.value,
-          signal,
-          query: { dryRun: isTrial || undefined, changeTypes: hides.box.checked || undefined },
-        });
-      const look = button("See what will change", () =>
-        changePreview(
+      // What was looked at is what is saved: another text or choice needs another look.
+      for (const control of [editor, hides.box]) control.addEventListener("input", () => replace(preview));
+      const look = button("See what will change", () => {
+        const wanted = { text: editor.value, changeTypes: hides.box.checked || undefined };
+        const send = (isTrial) =>
+          call("PUT", ["schema", at.container, at.environment], {
+            text: wanted.text,
+            signal,
+            query: { dryRun: isTrial || undefined, changeTypes: wanted.changeTypes },
+          });
+        return changePreview(
           preview,
           () => send(true),
           async () => {
@@ -124,8 +127,8 @@ export function showText(content, at, _query, signal) {
             replace(preview);
           },
           "Save the schema",
-        ),
-      );
+        );
+      });
       return card(
         "The schema as a text",
         h(

@@ -57,16 +57,8 @@ export function showConflicts(content, { container, environment }, query, signal
         const zone = zones[next];
         next += 1;
         const database = { container, environment, owner: zone.owner };
-        const answer = await zoneCall("GET", database, zone.zone, "conflicts", {
-          query: { state: kind.value },
-          signal,
-        });
-        const names = answer.conflicts?.length ? await deviceNames(database, signal) : new Map();
+        await journal(database, zone.zone, () => run === mine);
         if (run !== mine) return;
-        for (const conflict of answer.conflicts ?? []) {
-          found += 1;
-          list.append(entry(conflict, database, zone.zone, names));
-        }
         replace(said, `${plural(found, "conflict")} in ${next} of ${plural(zones.length, "zone")}.`);
       }
     };
@@ -76,6 +68,23 @@ export function showConflicts(content, { container, environment }, query, signal
     replace(said, `${plural(found, "conflict")} in ${next} of ${plural(zones.length, "zone")}.`);
     if (!found)
       replace(list, h("li", null, empty("No conflict", "Edits of different devices were joined without a loss.")));
+  }
+
+  /** Shows all entries of a zone's journal, which comes in pages with the oldest entry first. */
+  async function journal(database, zone, isWanted) {
+    let [after, moreComing, names] = [undefined, true, undefined];
+    while (moreComing && isWanted() && !signal.aborted) {
+      const query = { state: kind.value, after };
+      const answer = await zoneCall("GET", database, zone, "conflicts", { query, signal });
+      const entries = answer.conflicts ?? [];
+      if (entries.length) names ??= await deviceNames(database, signal);
+      if (!isWanted()) return;
+      for (const conflict of entries) {
+        found += 1;
+        list.append(entry(conflict, database, zone, names));
+      }
+      ({ lastConflict: after, moreComing = false } = answer);
+    }
   }
 
   const form = h(

@@ -7,12 +7,16 @@ import PostgreSQL
 enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
   /// The first format in PostgreSQL.
   case first = 20
+  case networksOfDevices = 21
+  case selfMadeUsers = 22
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
 
   private var statements: String {
     switch self {
     case .first: Self.tables
+    case .networksOfDevices: Self.deviceNetworks
+    case .selfMadeUsers: Self.newcomers
     }
   }
 
@@ -59,6 +63,21 @@ enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
       WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
     CREATE TABLE pulse (epoch bigint NOT NULL, beat bigint NOT NULL)
       WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0)
+    """
+
+  private static let deviceNetworks = """
+    ALTER TABLE deviceSignIn ADD COLUMN network TEXT NOT NULL DEFAULT '';
+    ALTER TABLE deviceSignIn ADD COLUMN site TEXT NOT NULL DEFAULT '';
+    DROP INDEX deviceSignInAddress;
+    CREATE INDEX deviceSignInNetwork ON deviceSignIn (network);
+    CREATE INDEX deviceSignInSite ON deviceSignIn (site)
+    """
+
+  private static let newcomers = """
+    ALTER TABLE "user" ADD COLUMN isSelfMade bigint NOT NULL DEFAULT 0;
+    UPDATE "user" SET isSelfMade = 1 WHERE EXISTS (
+      SELECT 1 FROM identity JOIN identityProvider ON identityProvider.issuer = identity.issuer
+      WHERE identity."user" = "user".id AND signUp = 'open' AND identity.added < "user".created + 1000)
     """
 
   /// Columns of addresses compare in lower case, as `DirectoryConnection.isAddress` does.

@@ -12,7 +12,10 @@ enum DatabaseQuery: Int, Query {
     case .byKey: Self.columns + " WHERE id = ?1"
     case .after: Self.columns + " WHERE id > ?1 ORDER BY id LIMIT ?2"
     case .make:
-      "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+      """
+      INSERT INTO database(id, container, environment, owner, incarnation, seq, events, conflicts, gapStart, gapEnd) \
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?6, 0, ?6)
+      """
     case .update: "UPDATE database SET seq = ?2, bytes = ?3, events = ?4, conflicts = ?5 WHERE id = ?1"
     case .renew: "UPDATE database SET incarnation = ?2, generation = ?3, placed = 0 WHERE id = ?1"
     }

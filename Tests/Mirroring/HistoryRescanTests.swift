@@ -1,0 +1,86 @@
+// Scans of long histories: how much of one is in memory, and how often it is read.
+
+import History
+import Testing
+
+@testable import Mirroring
+
+private func transaction(_ changes: [HistoryChange]) -> HistoryTransaction {
+  HistoryTransaction(transactionID: "t", timestamp: 0, changes: changes)
+}
+
+private func insert(_ name: String) -> HistoryChange {
+  HistoryChange(changeType: .insert, entity: "Tag", objectID: name)
+}
+
+private func update(_ name: String) -> HistoryChange {
+  HistoryChange(changeType: .update, entity: "Tag", objectID: name)
+}
+
+/// A history, its transactions numbered from 1 on.
+private struct ScannedHistory {
+  let transactions: [HistoryTransaction]
+  /// The stored length of each.
+  let byteCount: Int
+  private(set) var readCount = 0
+  private(set) var rounds: [HistoryRescan.Round] = []
+
+  init(_ transactions: [HistoryTransaction], byteCount: Int = 100) {
+    self.transactions = transactions
+    self.byteCount = byteCount
+  }
+
+  mutating func scan(objectLimit: Int, byteLimit: Int, hasRecord: (String) -> Bool = { _ in false }) {
+    var rescan = HistoryRescan()
+    for (index, transaction) in transactions.enumerated() {
+      rescan.note(transaction, number: Int64(index + 1), byteCount: byteCount, hasRecord: hasRecord)
+    }
+    while var round = rescan.nextRound(objectLimit: objectLimit, byteLimit: byteLimit) {
+      for number in round.first...round.last {
+        readCount += 1
+        round.add(transactions[Int(number) - 1])
+      }
+      rounds.append(round)
+    }
+  }
+}
+
+@Suite struct `Scans of a history` {
+  @Test(arguments: [100, 1000, 10_000]) func `objects that are made and forgotten are read once`(count: Int) {
+    // Each object is edited soon after it was made.
+    var history = ScannedHistory(
+      (0..<count).map { transaction([insert("T\($0)"), update("T\(max($0 - 3, 0))")]) })
+    history.scan(objectLimit: 40, byteLimit: 10_000)
+    #expect(history.rounds.count >= count / 110 && history.rounds.count <= count / 90 + 1)
+    #expect(history.readCount <= count + 5 * history.rounds.count, "\(history.readCount)")
+    for round in history.rounds {
+      #expect(round.batches.count <= 3)
+      #expect(round.batches.joined().reduce(0) { $0 + $1.changes.count } <= 220)
+    }
+  }
+
+  @Test func `a batch has all changes of its objects in order, wherever they are in the history`() {
+    var history = ScannedHistory([
+      transaction([insert("A"), insert("B")]), transaction([update("B"), insert("known")]), transaction([insert("C")]),
+      transaction([update("A"), update("C")]),
+    ])
+    history.scan(objectLimit: 2, byteLimit: 1000) { $0 == "known" }
+    #expect(history.rounds.count == 1)
+    let told = history.rounds[0].batches.map { $0.map { $0.changes.map(\.objectID) } }
+    #expect(told == [[["A", "B"], ["B"], ["A"]], [["C"], ["C"]]])
+  }
+
+  @Test func `an object whose changes are longer than a round has one of its own`() {
+    var history = ScannedHistory([transaction([insert("A")]), transaction([update("A")]), transaction([insert("B")])])
+    history.scan(objectLimit: 400, byteLimit: 150)
+    #expect(history.rounds.map { $0.batches[0].map { $0.changes[0].objectID } } == [["A", "A"], ["B"]])
+  }
+
+  @Test func `the mirroring's own transactions are no changes of a store`() {
+    var own = transaction([insert("A")])
+    own.author = "NSCloudKitMirroringDelegate.setup"
+    var history = ScannedHistory([own, transaction([update("B")])])
+    history.scan(objectLimit: 400, byteLimit: 1000)
+    #expect(history.rounds.map(\.batches.count) == [1] && history.rounds[0].batches[0].count == 1)
+  }
+}

@@ -1,0 +1,237 @@
+// Names of entities and properties over several versions of a model, and what a file keeps under each of them.
+
+import FoundationEssentials
+import MirrorWire
+import Testing
+
+@testable import ReplicaStore
+
+/// Names of entities or attributes, with their renaming identifiers.
+private typealias Names = KeyValuePairs<String, String?>
+
+private struct Step: Sendable, CustomTestStringConvertible {
+  let testDescription: String
+  let earlier, later: Names
+  /// The later names, each with the earlier one.
+  let expected: [String: String]
+
+  init(_ description: String, _ earlier: Names, _ later: Names, _ expected: [String: String]) {
+    testDescription = description
+    (self.earlier, self.later, self.expected) = (earlier, later, expected)
+  }
+
+  static let all = [
+    Step("a new name", ["a": nil], ["b": "a"], ["b": "a"]),
+    Step("two exchange names", ["a": nil, "b": nil], ["a": "b", "b": "a"], ["a": "b", "b": "a"]),
+    Step("they keep them", ["a": "b", "b": "a"], ["a": "b", "b": "a", "c": nil], ["a": "a", "b": "b"]),
+    Step("one of them changes again", ["a": "b", "b": "a"], ["c": "a", "a": "b"], ["c": "b", "a": "a"]),
+    Step("the former name is used again", ["a": "b"], ["a": "b", "b": nil], ["a": "a"]),
+    Step("and is used still", ["a": "b", "b": nil], ["a": "b", "b": nil], ["a": "a", "b": "b"]),
+    Step("while the first changes again", ["a": "b", "b": nil], ["c": "b", "b": nil], ["c": "a", "b": "b"]),
+    Step("by the name between", ["a": "b"], ["c": "a"], ["c": "a"]),
+    Step("and used at once", ["a": nil], ["a": nil, "b": "a"], ["b": "a"]),
+    Step("another identifier", ["a": "b"], ["a": "z"], ["a": "a"]),
+  ]
+}
+
+private func model(_ entities: [EntityDescription]) -> ManagedObjectModel {
+  ManagedObjectModel(hash: "names", entities: entities)
+}
+
+@Test(arguments: Step.all)
+private func `a property or entity goes on from one of the earlier version, and no other does`(step: Step) {
+  func notes(_ names: Names) -> ManagedObjectModel {
+    model([
+      EntityDescription(
+        "Note", attributes: names.map { AttributeDescription($0, .string, renamingIdentifier: $1) })
+    ])
+  }
+  func entities(_ names: Names) -> ManagedObjectModel {
+    model(names.map { EntityDescription($0, renamingIdentifier: $1) })
+  }
+  let properties = ModelMapping(from: notes(step.earlier), to: notes(step.later))
+  let named = ModelMapping(from: entities(step.earlier), to: entities(step.later))
+  for (name, _) in step.later {
+    #expect(properties.earlierProperty(name, of: "Note") == step.expected[name])
+    #expect(named.earlierEntity(name) == step.expected[name])
+  }
+  for (name, _) in step.earlier {
+    let later = step.expected.first { $0.value == name }?.key
+    #expect(properties.laterProperty(name, of: "Note") == later)
+    #expect(named.laterEntity(name) == later)
+  }
+}
+
+/// A file that goes through versions of its model.
+private struct Versions {
+  let folder: Folder
+  let models: [ManagedObjectModel]
+
+  init(_ entities: [EntityDescription]...) throws {
+    folder = try World.folder()
+    models = entities.enumerated().map { number, entities in
+      let earlier = (0..<number).map { ManagedObjectModel(hash: "names-\($0)", entities: []) }
+      return ManagedObjectModel(hash: "names-\(number)", entities: entities, earlierVersions: earlier)
+    }
+  }
+
+  func open(_ number: Int) async throws -> TestStore {
+    let configuration = World.configuration("\(folder.path)/store.sqlite", seed: 1000 * number)
+    return TestStore(folder: folder, replica: try await Replica.open(configuration, models[number]))
+  }
+}
+
+@Test func `attributes that exchanged their names keep their values in the version after, and so does what waits`()
+  async throws
+{
+  func notes(_ first: String?, _ second: String?, _ more: AttributeDescription...) -> [EntityDescription] {
+    [
+      EntityDescription(
+        "Note",
+        attributes: [
+          AttributeDescription("first", .string, renamingIdentifier: first),
+          AttributeDescription("second", .string, renamingIdentifier: second),
+        ] + more)
+    ]
+  }
+  let versions = try Versions(
+    notes(nil, nil), notes("second", "first"), notes("second", "first", AttributeDescription("third", .string)))
+  var store = try await versions.open(0)
+  try await store.replica.apply(
+    page("t1", saved("Note", "N1", ["first": .string("1"), "second": .string("2")])), event: nil)
+  await store.replica.close()
+  store = try await versions.open(1)
+  #expect(try await store.values("Note", "N1") == ["first": .text("2"), "second": .text("1")])
+  try await store.export()
+  try await store.save { try $0.update("Note", "N1", ["second": .text("mine")]) }
+  await store.replica.close()
+  store = try await versions.open(2)
+  #expect(try await store.values("Note", "N1") == ["first": .text("2"), "second": .text("mine")])
+  #expect(try await store.outbox().flatMap(\.changes).map(\.attributes) == [["second": .string("mine")]])
+  let theirs: [String: AttributeValue] = ["first": .string("b"), "second": .string("b")]
+  try await store.replica.apply(page("t2", saved("Note", "N1", theirs)), event: nil)
+  #expect(try await store.values("Note", "N1") == ["first": .text("b"), "second": .text("mine")])
+}
+
+@Test func `the values of a renamed attribute are sent, and stay the user's until they are`() async throws {
+  func notes(_ title: String, _ identifier: String?) -> [EntityDescription] {
+    [
+      EntityDescription(
+        "Note",
+        attributes: [
+          AttributeDescription(title, .string, renamingIdentifier: identifier),
+          AttributeDescription("rating", .integer64),
+        ])
+    ]
+  }
+  let versions = try Versions(notes("title", nil), notes("headline", "title"))
+  var store = try await versions.open(0)
+  try await store.replica.apply(
+    page(
+      "t1", saved("Note", "N1", ["title": .string("Waves")]), saved("Note", "N2"),
+      saved("Note", "N3", ["title": .string("theirs")])), event: nil)
+  try await store.save { save in
+    try save.update("Note", "N3", ["title": .text("mine")])
+    try save.insert("Note", "N4", ["title": .text("new")])
+  }
+  await store.replica.close()
+  store = try await versions.open(1)
+  let waiting = try await store.outbox()
+  #expect(waiting.map(\.author) == [nil, MirroringAuthor.reupload] && waiting.last?.importToken == "t1")
+  #expect(
+    waiting.last?.changes == [
+      ObjectChange(.insert, entity: "Note", objectID: "N1", attributes: ["headline": .string("Waves")])
+    ])
+  // The record has no such field yet.
+  let empty: [String: AttributeValue] = ["headline": .null, "rating": .integer(5)]
+  try await store.replica.apply(page("t2", saved("Note", "N1", empty)), event: nil)
+  #expect(try await store.values("Note", "N1") == ["headline": .text("Waves"), "rating": .integer(5)])
+  try await store.export()
+  try await store.replica.apply(page("t3", saved("Note", "N1", ["headline": .string("edited")])), event: nil)
+  #expect(try await store.values("Note", "N1")?["headline"] == .text("edited"))
+  // Once is enough.
+  await store.replica.close()
+  #expect(try await versions.open(1).outbox().isEmpty)
+}
+
+@Test func `two properties that claim one of the earlier version are told as a problem, and the file stays as it is`()
+  async throws
+{
+  func notes(_ names: Names) -> [EntityDescription] {
+    [EntityDescription("Note", attributes: names.map { AttributeDescription($0, .string, renamingIdentifier: $1) })]
+  }
+  let versions = try Versions(notes(["a": nil]), notes(["b": "a", "c": "a"]))
+  let store = try await versions.open(0)
+  try await store.save { try $0.insert("Note", "N1", ["a": .text("kept")]) }
+  await store.replica.close()
+  let error = await #expect(throws: StoreError.self) { try await versions.open(1) }
+  guard case .migration(let problems)? = error else {
+    Issue.record("the file was migrated")
+    return
+  }
+  #expect(problems.map { String($0.prefix { $0 != ":" }) } == ["Note.c"])
+  #expect(try await versions.open(0).values("Note", "N1") == ["a": .text("kept")])
+}
+
+@Test(arguments: ["Picture", "Zine"])
+func `a pair that the user removed stays removed when the entity has another name`(name: String) async throws {
+  func entities(_ photo: String, _ identifier: String?) -> [EntityDescription] {
+    [
+      EntityDescription(
+        photo, relationships: [RelationshipDescription("tags", to: "Tag", inverse: "photos", isToMany: true)],
+        renamingIdentifier: identifier),
+      EntityDescription(
+        "Tag", relationships: [RelationshipDescription("photos", to: photo, inverse: "tags", isToMany: true)]),
+    ]
+  }
+  let versions = try Versions(entities("Photo", nil), entities(name, "Photo"))
+  var store = try await versions.open(0)
+  try await store.replica.apply(
+    page("t1", saved("Photo", "P1"), saved("Tag", "T1"), saved("Tag", "T2"), .link(link("P1", "T1"))), event: nil)
+  try await store.save { save in
+    try save.link("Photo", "P1", "tags", "T1", false)
+    try save.link("Tag", "T2", "photos", "P1")
+  }
+  await store.replica.close()
+  store = try await versions.open(1)
+  let pairs = ["T1", "T2"].map {
+    Link(relationship: "tags", entity: name, objectID: "P1", targetEntity: "Tag", targetID: $0)
+  }
+  try await store.replica.apply(page("t2", .link(pairs[0]), .unlink(pairs[1])), event: nil)
+  #expect(try await store.related(name, "P1", "tags") == ["T2"])
+  // Once the server has heard of it, the pairs are everybody's.
+  try await store.export()
+  try await store.replica.apply(page("t3", .link(pairs[0]), .unlink(pairs[1])), event: nil)
+  #expect(try await store.related(name, "P1", "tags") == ["T1"])
+}
+
+@Test func `an attribute whose name a relationship gets is gone with its values, also from what waits`() async throws {
+  let album = EntityDescription(
+    "Album", attributes: [AttributeDescription("name", .string)],
+    relationships: [RelationshipDescription("photos", to: "Photo", inverse: "album", isToMany: true)])
+  let versions = try Versions(
+    [
+      EntityDescription(
+        "Photo", attributes: [AttributeDescription("title", .string), AttributeDescription("album", .integer64)]),
+      EntityDescription("Album", attributes: [AttributeDescription("name", .string)]),
+    ],
+    [
+      EntityDescription(
+        "Photo", attributes: [AttributeDescription("title", .string)],
+        relationships: [RelationshipDescription("album", to: "Album", inverse: "photos", isToMany: false)]),
+      album,
+    ])
+  var store = try await versions.open(0)
+  try await store.replica.apply(
+    page("t1", saved("Album", "A1"), saved("Photo", "P1", ["album": .integer(1)])), event: nil)
+  try await store.save { try $0.update("Photo", "P1", ["title": .text("a"), "album": .integer(1)]) }
+  try await store.save { try $0.insert("Photo", "P2", ["album": .integer(1)]) }
+  await store.replica.close()
+  store = try await versions.open(1)
+  for name in ["P1", "P2"] { #expect(try await store.values("Photo", name)?["album"] == nil) }
+  #expect(try await store.related("Album", "A1", "photos") == [])
+  #expect(try await store.outbox().flatMap(\.changes).map { $0.attributes ?? [:] } == [["title": .string("a")], [:]])
+  // The server's album is the photo's.
+  try await store.replica.apply(page("t2", saved("Photo", "P1", [:], ["album": "A1"])), event: nil)
+  #expect(try await store.values("Photo", "P1") == ["title": .text("a"), "album": .object("A1")])
+}
