@@ -14,8 +14,9 @@ private struct DividedStore: RecordStore {
   let parts: [Int: ShardPart]
   let shardCount: Int
 
-  func open(shard: Int, knownEpoch: Int64) async throws -> any ShardStore {
-    DividedShard(base: try await inner.open(shard: shard, knownEpoch: knownEpoch), part: parts[shard])
+  func open(shard: Int, knownEpoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
+    let store = try await inner.open(shard: shard, knownEpoch: knownEpoch, renewingBelow: bound)
+    return DividedShard(base: store, part: parts[shard])
   }
 }
 
