@@ -134,9 +134,10 @@ struct World {
 
   /// A world with the container `photos`.
   static func withContainer(
-    in folder: TemporaryFolder = TemporaryFolder(), rotation: Duration? = nil, grace: Duration? = nil
+    in folder: TemporaryFolder = TemporaryFolder(), shardCount: Int? = nil, rotation: Duration? = nil,
+    grace: Duration? = nil
   ) async throws -> World {
-    let world = try World(in: folder, rotation: rotation, grace: grace)
+    let world = try World(in: folder, shardCount: shardCount, rotation: rotation, grace: grace)
     try await world.ok("POST", "/admin/1/containers", #"{"container":"\#(photos)"}"#)
     _ = world.published.take()
     return world

@@ -14,8 +14,8 @@ enum OwnRows {
       guard let own = condition(table, databases) else { return nil }
       let columns = StoredTable.list(table.columns.map(\.name))
       let rows = SQL(
-        "own \(table.name)", "SELECT \(columns) FROM \(table.name) WHERE \(own) ORDER BY \(StoredTable.list(table.key))"
-      )
+        "own \(table.name) \(databases)",
+        "SELECT \(columns) FROM \(table.name) WHERE \(own) ORDER BY \(StoredTable.list(table.key))")
       return try copy.run(table, connection.statement(rows))
     }
   }
@@ -24,7 +24,7 @@ enum OwnRows {
   static func strangers(to databases: [Int64], in snapshot: SQLiteSnapshot) throws -> [String] {
     try StoredTable.all().filter { table in
       guard let own = condition(table, databases) else { return false }
-      let rows = SQL("strange \(table.name)", "SELECT count(*) FROM \(table.name) WHERE NOT (\(own))")
+      let rows = SQL("strange \(table.name) \(databases)", "SELECT count(*) FROM \(table.name) WHERE NOT (\(own))")
       return try snapshot.session.connection.statement(rows).first { $0.int64(0) } ?? 0 > 0
     }.map(\.name)
   }
