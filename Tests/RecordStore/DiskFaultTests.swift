@@ -207,7 +207,7 @@ struct DiskFaultTests {
         }
         await shard.close()
         // Each commit has two bodies.
-        #expect(found.count >= 10 && found == Array(0..<found.count), "flipped at \(place)")
+        #expect(found.count >= 10 && found == Array(0..<found.count), "flipped at \(place) of \(log.count): \(found)")
         losses += found.count < 12 ? 1 : 0
       } catch StoreError.corrupt {
         refusals += 1

@@ -44,7 +44,8 @@ struct ShardFile: Sendable {
       self.epoch = epoch
       self.isRaised = isRaised
       part = try file.part(connection)
-      isBeingCut = try ShardFile.meta(.cut, connection) != nil
+      // A migration opens a shard as one of an installation of its own modulus, and must leave the mark.
+      isBeingCut = try part != nil && ShardFile.meta(.cut, connection) != nil
     }
   }
 
