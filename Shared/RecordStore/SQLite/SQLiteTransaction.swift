@@ -268,7 +268,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
     if let cached = cache.databases[key] { return cached.row }
     guard let row = try super.database(key: key) else { return nil }
     cache.databases.load(CachedRow(row: row, isDirty: false), for: row.key)
-    cache.databaseKeys.load(row.key, for: row.id)
+    // The removal of another shard's database looks it up by its key, and nobody finds it by its name.
+    if !others.contains(row.key) { cache.databaseKeys.load(row.key, for: row.id) }
     return row
   }
 
