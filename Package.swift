@@ -287,7 +287,7 @@ let testTargets: [Target] = [
     "ShareService",
     [
       "InMemoryServiceBus", "CuttingProxy", "PrivateCluster", "ShareService", "SigningKeys", "FaultyDisk", "CSQLite",
-      "SQLite", "PostgreSQL", "RecordStore", "Mail", "WebServices",
+      "SQLite", "PostgreSQL", "Assets", "RecordStore", "Mail", "WebServices",
       "ServiceKit", "ServiceBus", "ObjectModel", "Records",
       "JSON", "Crypto",
     ]),

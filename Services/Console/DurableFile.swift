@@ -57,8 +57,28 @@ struct DurableFile: ~Copyable {
       file.discard()
       throw error
     }
-    let parent = path.lastIndex(of: "/").map { path[...$0] } ?? "."
-    try sync(folder: String(parent))
+    try sync(folder: folder(of: path))
+  }
+
+  /// Runs `body` while no other process does so for a file of the same folder: it waits for their end. The lock ends
+  /// with the process, too.
+  static func alone<Value>(inFolderOf path: String, _ body: () throws(SystemProblem) -> Value) throws(SystemProblem)
+    -> Value
+  {
+    let descriptor = open(folder(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw SystemProblem("\(path) can't be written") }
+    defer { close(descriptor) }
+    while flock(descriptor, LOCK_EX) != 0 {
+      let code = errno
+      // Dropped because NFS has no locks of folders, and files are written there as well.
+      if [EBADF, ENOLCK, EOPNOTSUPP, ENOSYS].contains(code) { break }
+      guard code == EINTR else { throw SystemProblem("the folder of \(path) can't be locked", errno: code) }
+    }
+    return try body()
+  }
+
+  private static func folder(of path: String) -> String {
+    String(path.lastIndex(of: "/").map { path[...$0] } ?? ".")
   }
 
   /// Makes the names in a folder durable.

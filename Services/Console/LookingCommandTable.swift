@@ -180,15 +180,16 @@ extension Command {
     Command(
       "renew", [],
       [
-        .required("records", "ADDRESS", "the database, as workers know it by --records"),
+        .required("records", "ADDRESS", "the database or clusters, as workers know them by --records"),
         .flag("allow-asynchronous", "accept a database whose commits wait for no synchronous standby"),
-      ], summary: "Prepare a database that its own tools have restored",
+      ], summary: "Prepare databases that their own tools have restored",
       discussion:
         """
         Needs no server; no worker may use the database meanwhile. Give it after `pg_basebackup`, pgBackRest or \
         another tool has brought the database back to an earlier state, and before a worker starts. Devices have seen \
         changes that the database lacks: from then on it refuses their tokens, so that they start again and miss \
-        nothing. \
+        nothing. Several clusters are NAME=postgresql://... between spaces, as for workers. Name only those that were \
+        brought back: the devices of the others would start again, too. \
         `aquifer restore` does the same by itself.
         """,
       examples: ["aquifer renew --records 'postgresql://aquifer@db1,db2/aquifer'"], action: .renew),

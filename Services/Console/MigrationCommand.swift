@@ -49,23 +49,35 @@ extension Console {
     return ExitCode.refused
   }
 
+  /// Renews each cluster that it can, whatever becomes of the others.
   func renew(_ invocation: Invocation) throws(UsageError) -> Int32 {
-    guard case .database(let database) = shardPlace("records", KeyRing(), invocation) else {
+    guard let clusters = ClusterAddress.list(invocation.value("records") ?? "") else {
       throw UsageError(
-        "--records is no address of PostgreSQL. `aquifer restore` renews the shards that it puts into a folder",
+        """
+        --records is no address of PostgreSQL, and no list of clusters of different names. `aquifer restore` renews \
+        the shards that it puts into a folder
+        """,
         path: invocation.command.path)
     }
-    do {
-      tellJob(invocation, [("shards", Int64(try database.renewRestored()))], problemCount: 0)
-      return ExitCode.done
-    } catch StoreError.io(let reason), StoreError.unreachable(let reason), StoreError.corrupt(let reason),
-      StoreError.foreign(let reason)
-    {
-      terminal.problem("aquifer: \(reason). Give the command again before a worker starts")
-    } catch {
-      terminal.problem("aquifer: \(error). Give the command again before a worker starts")
+    var (shardCount, code) = (0, ExitCode.done)
+    for cluster in clusters {
+      let reason: String
+      do {
+        shardCount += try database(cluster.address, KeyRing(), invocation).renewRestored()
+        continue
+      } catch StoreError.io(let text), StoreError.unreachable(let text), StoreError.corrupt(let text),
+        StoreError.foreign(let text)
+      {
+        reason = text
+      } catch {
+        reason = "\(error)"
+      }
+      let subject = clusters.count > 1 ? "the cluster \(cluster.name): " : ""
+      terminal.problem("aquifer: \(subject)\(reason). Give the command again before a worker starts")
+      code = ExitCode.refused
     }
-    return ExitCode.refused
+    if code == ExitCode.done { tellJob(invocation, [("shards", Int64(shardCount))], problemCount: 0) }
+    return code
   }
 
   private func shardPlace(_ option: String, _ keys: KeyRing, _ invocation: Invocation) -> ShardPlace {
@@ -73,9 +85,13 @@ extension Console {
     guard PostgreSQLConfiguration.isAddress(text) else {
       return .files(SQLiteConfiguration(directory: text + "/shards", keys: keys))
     }
-    var configuration = PostgreSQLConfiguration(address: text, keys: keys)
+    return .database(database(text, keys, invocation))
+  }
+
+  private func database(_ address: String, _ keys: KeyRing, _ invocation: Invocation) -> PostgreSQLConfiguration {
+    var configuration = PostgreSQLConfiguration(address: address, keys: keys)
     configuration.allowsAsynchronous = invocation.flag("allow-asynchronous")
-    return .database(configuration)
+    return configuration
   }
 
   private func keys(_ invocation: Invocation) throws(UsageError) -> KeyRing {

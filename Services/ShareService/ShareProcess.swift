@@ -35,7 +35,8 @@ extension ShareService {
       "directory-from", .path,
       help: """
         Begin an empty database of --directory with the rows of this file: the directory.sqlite of a share service \
-        that has ended, or of a backup. The file must be writable.
+        that has ended, or of a backup. The file must be writable. A database that is not empty must be of the same \
+        installation.
         """),
     Option(
       "allow-asynchronous", .flag,

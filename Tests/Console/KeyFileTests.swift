@@ -14,6 +14,10 @@ struct KeyFileTests {
     return keys.map { (attributes[$0] as? NSNumber)?.intValue }
   }
 
+  private func keyCount() throws -> Int {
+    try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").count
+  }
+
   @Test func `another key leaves its file to the owner, the group and the mode that it had`() throws {
     defer { unlink(path) }
     #expect(try KeyFile.addKey(to: path, unlessPresent: true))
@@ -23,6 +27,18 @@ struct KeyFileTests {
     #expect(chown(path, uid_t(owner), gid_t(group)) == 0 && chmod(path, 0o640) == 0)
     #expect(try KeyFile.addKey(to: path, unlessPresent: false))
     #expect(try rights() == [owner, group, 0o640])
-    #expect(try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").count == 2)
+    #expect(try keyCount() == 2)
+  }
+
+  @Test func `keys that are added at the same time are all there, and of first keys there is one`() async throws {
+    defer { unlink(path) }
+    for isFirst in [true, false] {
+      let added = try await withThrowingTaskGroup(of: Bool.self) { [path] group in
+        for _ in 0..<16 { group.addTask { try KeyFile.addKey(to: path, unlessPresent: isFirst) } }
+        return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+      }
+      #expect(added == (isFirst ? 1 : 16))
+      #expect(try keyCount() == (isFirst ? 1 : 17))
+    }
   }
 }

@@ -74,12 +74,24 @@ import Testing
       try copy.promote()
       let renewed = try CommandLineTool.run(["--json", "renew", "--records", copy.address] + Self.laxity)
       #expect(renewed.code == 0 && renewed.output.contains(#""shards":4"#), "\(renewed.output)\(renewed.problem)")
+      // A list of clusters, in which the lost one is up again.
+      try cluster.start()
+      let list = "west=\(Self.url(copy)) main=\(Self.url(cluster))"
+      let both = try CommandLineTool.run(["--json", "renew", "--records", list] + Self.laxity)
+      #expect(both.code == 0 && both.output.contains(#""shards":8"#), "\(both.output)\(both.problem)")
+      try cluster.kill()
+      let half = try CommandLineTool.run(["renew", "--records", list] + Self.laxity)
+      #expect(half.code == 1 && half.problem.contains("the cluster main: "), "\(half.problem)")
       try await processes.start("worker-2", Self.options(folder, copy.address, assets: "assets"))
       try await Self.expectAll(of: ledger, without: lost, for: device, at: user.app.installation)
     }
   }
 
   // MARK: Pieces
+
+  private static func url(_ cluster: PrivateCluster) -> String {
+    "postgresql://aquifer@127.0.0.1:\(cluster.port)/postgres"
+  }
 
   private static func options(_ folder: String, _ address: String, assets: String) -> [String] {
     ["--data", folder + "/own", "--assets", folder + "/" + assets, "--records", address] + laxity

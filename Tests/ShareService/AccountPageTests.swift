@@ -60,14 +60,17 @@ private struct Scene {
     #expect(try await scene.use().account?.hasPassword == true)
   }
 
-  @Test(.tags(.sqliteFile)) func `the account page reads no sessions of others`() async throws {
+  @Test(.tags(.sqliteFile)) func `the account page and an operator's list of a user's sessions read none of others`()
+    async throws
+  {
     let world = try await World.withContainer()
     await world.service.close()
     let connection = try Connection(exclusive: world.folder.path + "/directory.sqlite", mode: .readWrite)
-    let query = "EXPLAIN QUERY PLAN " + Directory.sessionsOfUser.text
-    let plan = try connection.prepare(SQL("plan", query)).all { $0.text(3) }
-    #expect(plan.contains { $0.contains("sessionUser (user=?)") }, "\(plan)")
-    #expect(!plan.contains { $0.hasPrefix("SCAN") }, "\(plan)")
+    for (number, query) in [Directory.userKey, Directory.sessionsOfUser].enumerated() {
+      let plan = try connection.prepare(SQL("plan \(number)", "EXPLAIN QUERY PLAN " + query.text)).all { $0.text(3) }
+      #expect(!plan.contains { $0.hasPrefix("SCAN") }, "\(plan)")
+      #expect(number == 0 || plan.contains { $0.contains("sessionUser (user=?)") }, "\(plan)")
+    }
   }
 
   @Test func `sessions end one by one, and all others at once`() async throws {

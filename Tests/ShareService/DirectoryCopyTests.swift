@@ -1,5 +1,6 @@
 // A directory moves from a file to a database, and back.
 
+import Assets
 import Foundation
 import PrivateCluster
 import SQLite
@@ -66,7 +67,7 @@ import Testing
     _ = try await directory.createUser(NewUser(name: "carol"))
     #expect(try await directory.user(emailAddress: "bob@EXAMPLE.org")?.name == "bob")
     await directory.close()
-    // A later start leaves the file unread.
+    // A later start copies nothing.
     let again = try open()
     #expect(try await !again.recordName(ofUser: "carol").isEmpty)
     #expect(again.epoch == directory.epoch + 1)
@@ -86,5 +87,39 @@ import Testing
     let directory = try World.whenFree { try PostgreSQLDirectory(place, leastEpoch: 0) { _ in } }
     #expect(directory.epoch == 8)
     directory.close()
+  }
+
+  @Test func `a directory that is there stays with its own installation's file, and refuses that of another`() throws {
+    let folder = TemporaryFolder()
+    func file(_ name: String, seed: UInt64) throws -> (path: String, installation: String) {
+      let path = "\(folder.path)/\(name).sqlite"
+      let file = try DirectoryFormat.open(path)
+      defer { file.close() }
+      let key = try DirectoryFormat.settleSigningKey(in: .sqlite(file), random: SeededRandom(seed: seed))
+      return (path, InstallationID(signingKey: key).text)
+    }
+    func lead(from path: String?, in folder: TemporaryFolder) throws -> PostgreSQLDirectory {
+      var place = try DirectoryEngine.database(of: folder)
+      place.formerFile = path
+      return try World.whenFree { try PostgreSQLDirectory(place, leastEpoch: 0) { _ in } }
+    }
+    let (own, other) = (try file("own", seed: 1), try file("other", seed: 2))
+    let first = try lead(from: own.path, in: folder)
+    first.close()
+    let problem = #expect(throws: InstallationProblem.self) { try lead(from: other.path, in: folder) }
+    let text = problem?.description ?? ""
+    #expect(text.contains(own.installation) && text.contains(other.installation), "\(text)")
+    // The option stays set, or the file is gone.
+    for (number, path) in [own.path, folder.path + "/none"].enumerated() {
+      let later = try lead(from: path, in: folder)
+      #expect(later.epoch == first.epoch + 1 + Int64(number))
+      later.close()
+    }
+
+    let begun = TemporaryFolder()
+    let directory = try lead(from: nil, in: begun)
+    try directory.change { try DirectoryFormat.set("shardCount", Array("4".utf8), in: directory.connection) }
+    directory.close()
+    #expect(throws: InstallationProblem.self) { try lead(from: own.path, in: begun) }
   }
 }

@@ -120,7 +120,10 @@ private let minute: Int64 = 60_000
     let (first, second) = (try await world.token(), try await world.token(isKept: true))
     let rows = try await world.ok("GET", "/admin/1/sessions")["sessions"]?.elements ?? []
     #expect(rows.map { $0["user"]?.string } == ["alice", "alice"])
-    #expect(try await world.ok("GET", "/admin/1/sessions", query: ["user": "bob"])["sessions"]?.count == 0)
+    let recordName = try await world.service.directory.recordName(ofUser: "alice")
+    for (user, count) in [("alice", 2), (recordName, 2), ("bob", 0), ("nobody", 0)] {
+      #expect(try await world.ok("GET", "/admin/1/sessions", query: ["user": user])["sessions"]?.count == count)
+    }
     _ = world.published.take()
     try await world.ok("DELETE", "/admin/1/sessions/\(try #require(rows[0]["session"]?.string))")
     #expect(world.published.take().map(\.credentials) == [true])

@@ -1,7 +1,11 @@
+import History
 import JSON
+import Mirroring
+import ObjectModel
 import RecordStore
 import Records
 import ServiceBus
+import Synchronization
 import Testing
 
 @testable import RecordPlane
@@ -125,6 +129,82 @@ struct UserRemovalTests {
       let done = try await UserRemoval(context: context, user: "_alice").run(on: world.store)
       #expect(done.storeCount == 1 && done.zoneCount == 1)
       #expect(try await world.store.read { try $0.mirrors(afterKey: 0, limit: 10).isEmpty })
+    }
+  }
+
+  /// Alice's store with so many exported transactions, transactions that are not exported, and held-back changes.
+  private static func fill(_ world: ObjectPlaneWorld, _ count: Int) async throws {
+    let device = try await Device("A", world)
+    func inserts(_ kind: String) -> [HistoryTransaction] {
+      (1...count).map { number in
+        HistoryTransaction(
+          transactionID: "\(kind) \(number)", timestamp: 0,
+          changes: [HistoryChange(changeType: .insert, entity: "Tag", objectID: "\(kind)-\(number)")])
+      }
+    }
+    let held = (1...count).map { number in
+      HistoryChange(
+        changeType: .update, entity: "Tag", objectID: "unknown \(number)",
+        attributes: [NamedValue(name: "name", value: .string("x"))])
+    }
+    try await world.appendWithoutExport(inserts("exported"), to: "A")
+    try await world.appendWithoutExport([HistoryTransaction(transactionID: "t", timestamp: 0, changes: held)], to: "A")
+    try await device.pull()
+    #expect(try await world.get("A/status").json["quarantined"]?.int64 == Int64(count))
+    try await world.appendWithoutExport(inserts("waiting"), to: "A")
+  }
+
+  private static func stores(_ world: ObjectPlaneWorld) async throws -> [StoredMirror] {
+    try await world.store.read { try $0.mirrors(afterKey: 0, limit: 10) }
+  }
+
+  private static func removal(_ world: ObjectPlaneWorld) -> UserRemoval {
+    UserRemoval(context: RecordPlaneWorld(world.store).plane.context.commits, user: "_alice")
+  }
+
+  @Test(arguments: StoreKind.allCases) func `a store with a long history is removed in slices`(_ kind: StoreKind)
+    async throws
+  {
+    var few = 0
+    for count in [2, 600] {
+      try await ObjectPlaneWorld.with(kind) { world in
+        try await Self.fill(world, count)
+        let lines = Lines()
+        let shard = LineShard(base: world.store, lines: lines, party: "_alice")
+        #expect(try await Self.removal(world).run(on: shard).storeCount == 1)
+        #expect(try await Self.stores(world).isEmpty)
+        if few == 0 { few = lines.all.count }
+        if count > 2 { #expect(lines.all.count >= few + 8, "\(lines.all.count) \(few)") }
+      }
+    }
+  }
+
+  @Test func `a removal that was cut off goes on where it was, and leaves stores of others alone`() async throws {
+    /// Commits before the one that fails.
+    let left = Mutex<Int?>(nil)
+    try await ObjectPlaneWorld.with(
+      .memory,
+      commitFailure: { _ in
+        left.withLock { left in
+          guard let count = left else { return nil }
+          left = count > 0 ? count - 1 : nil
+          return count > 0 ? nil : .io("cut off")
+        }
+      }
+    ) { world in
+      try await Self.fill(world, 600)
+      let whole = try #require(try await Self.stores(world).first)
+      let other = try await world.store.enqueue { transaction in
+        try transaction.makeMirror(
+          "B", in: whole.databaseKey, userRecordName: "_bob", scope: .private, modelHash: whole.modelHash,
+          configuration: nil, deviceName: nil, createdAt: 0)
+      }.value
+      left.withLock { $0 = 8 }
+      await #expect(throws: StoreError.self) { try await Self.removal(world).run(on: world.store) }
+      let cut = try #require(try await Self.stores(world).first)
+      #expect(cut.quarantinedCount == 0 && cut.purgedTransactionNumber == 1000)
+      #expect(try await Self.removal(world).run(on: world.store).storeCount == 1)
+      #expect(try await Self.stores(world).map(\.key) == [other.key])
     }
   }
 }

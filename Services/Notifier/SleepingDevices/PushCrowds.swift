@@ -1,22 +1,25 @@
-// Finds the place where most pushes wait or rest, which gives one up when there is no room.
+// Finds the line, or the user, with most pushes that wait or rest. They give one up when there is no room.
 
-/// Lines by the number of their pushes that wait or rest. A change costs the same however many lines there are.
-struct PushCrowds: Sendable {
+/// Lines or users by the number of their pushes that wait or rest. A change costs the same however many there are.
+struct PushCrowds<Name: Hashable & Sendable>: Sendable {
   private struct Entry: Sendable {
     let count: Int
-    /// In the list of lines with this count.
+    /// In the list of names with this count.
     let place: Int
   }
 
-  private var entries: [PushLines.Name: Entry] = [:]
-  /// The names of the lines with as many such pushes as the index says.
-  private var names: [[PushLines.Name]] = []
-  private var most = 0
+  private var entries: [Name: Entry] = [:]
+  /// The names with as many such pushes as the index says.
+  private var names: [[Name]] = []
+  /// The number of the fullest one's.
+  private(set) var most = 0
 
-  /// A line with most of them; nil when there is none.
-  var fullest: PushLines.Name? { most > 0 ? names[most].last : nil }
+  /// One with most of them; nil when there is none.
+  var fullest: Name? { most > 0 ? names[most].last : nil }
 
-  mutating func set(_ count: Int, of name: PushLines.Name) {
+  func count(of name: Name) -> Int { entries[name]?.count ?? 0 }
+
+  mutating func set(_ count: Int, of name: Name) {
     let earlier = entries[name]
     guard count != earlier?.count ?? 0 else { return }
     if let earlier { remove(name, earlier) }
@@ -29,7 +32,7 @@ struct PushCrowds: Sendable {
     while most > 0, names[most].isEmpty { most -= 1 }
   }
 
-  private mutating func remove(_ name: PushLines.Name, _ entry: Entry) {
+  private mutating func remove(_ name: Name, _ entry: Entry) {
     entries[name] = nil
     guard let last = names[entry.count].popLast(), last != name else { return }
     names[entry.count][entry.place] = last

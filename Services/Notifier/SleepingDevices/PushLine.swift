@@ -45,7 +45,7 @@ struct PushLine: Sendable {
   enum Addition: Hashable, Sendable {
     case added
     case merged
-    /// A push is dropped: one of the place where most wait or rest, or the new push itself.
+    /// A push is dropped: one of the fullest place or user, or the new push itself.
     case displaced
   }
 
@@ -65,6 +65,7 @@ struct PushLine: Sendable {
     let servicePause: Duration?
   }
 
+  private let name: PushLines.Name
   private let limits: PushLimits
   private var slots: [Key: Slot] = [:]
   /// Pushes that can make room: they wait or rest.
@@ -79,7 +80,10 @@ struct PushLine: Sendable {
   /// Pauses in a row.
   private var failureCount = 0
 
-  init(_ limits: PushLimits) { self.limits = limits }
+  init(_ name: PushLines.Name, _ limits: PushLimits) {
+    self.name = name
+    self.limits = limits
+  }
 
   var isEmpty: Bool { slots.isEmpty }
 
@@ -104,7 +108,7 @@ struct PushLine: Sendable {
       return .added
     case nil:
       set(.waiting(ping, failureCount: 0, since: now), for: key)
-      room.enter(key.device.user)
+      room.enter(key.device.user, name)
       ready.append(key, of: key.device.user)
       return .added
     }
@@ -116,17 +120,19 @@ struct PushLine: Sendable {
     slots[key] = slot
   }
 
-  /// Gives room back: that of the push whose turn is next, or of one that rests.
+  /// Gives room back: that of the push whose turn is next, or of the one whose time comes next.
+  /// - Parameter user: whose turn it is to be; nil: anybody.
   /// - Returns: true when a push that waited is lost.
-  mutating func makeRoom(in room: inout PushRoom) -> Bool {
-    guard let key = ready.popFirst()?.element ?? due.takeFirst()?.element else { return false }
+  mutating func makeRoom(of user: String?, in room: inout PushRoom) -> Bool {
+    let next = ready.popFirst { user == nil || user == $0 }
+    guard let key = next?.element ?? due.takeFirst()?.element else { return false }
     defer { remove(key, &room) }
     return slots[key]?.isWaiting == true
   }
 
   private mutating func remove(_ key: Key, _ room: inout PushRoom) {
     set(nil, for: key)
-    room.leave(key.device.user)
+    room.leave(key.device.user, name)
   }
 
   /// Pushes that may be under way. A service that failed is tried with one, and gets the others when that one arrives.
@@ -163,7 +169,7 @@ struct PushLine: Sendable {
       }
       set(.underWay(next: nil), for: key)
       underWayCount += 1
-      room.begin(key.device.user)
+      room.begin(key.device.user, name)
       taken.append(Due(key: key, ping: ping, failureCount: failures, since: since, pauseCount: pauseCount))
     }
     return (taken, givenUpCount)
@@ -190,7 +196,7 @@ struct PushLine: Sendable {
 
   private mutating func end(_ push: Due, _ room: inout PushRoom) {
     underWayCount -= 1
-    room.end(push.key.device.user)
+    room.end(push.key.device.user, name)
   }
 
   /// Ends an attempt that failed, and pauses the device or the service. Attempts that were under way together pause the

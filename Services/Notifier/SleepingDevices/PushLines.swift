@@ -14,7 +14,7 @@ struct PushLines: Sendable {
   private let limits: PushLimits
   private var lines: [Name: PushLine] = [:]
   private var room: PushRoom
-  private var crowds = PushCrowds()
+  private var crowds = PushCrowds<Name>()
   /// Lines that may have something to send, each once.
   private var listed = FIFO<Name>()
   private var names: Set<Name> = []
@@ -43,12 +43,21 @@ struct PushLines: Sendable {
     if lines[name]?.has(key) != true {
       guard !room.isFull(for: device.user) else { return .displaced }
       if room.isFull {
-        guard let fullest = crowds.fullest else { return .displaced }
-        isOneLost = change(fullest) { $0.makeRoom(in: &$1) }
+        guard let fullest, fullest.user != device.user else { return .displaced }
+        isOneLost = change(fullest.line) { $0.makeRoom(of: fullest.user, in: &$1) }
       }
     }
     let addition = change(name) { $0.put(ping, for: key, at: now, in: &$1) }
     return isOneLost ? .displaced : addition
+  }
+
+  /// The place or the user with the largest part of what each may have: a place all room, a user `countOfUser`. So few
+  /// users with many places take nothing from a place that many share.
+  /// - Returns: of a user the fullest line; nil when no push waits or rests.
+  private var fullest: (line: Name, user: String?)? {
+    guard let line = crowds.fullest else { return nil }
+    guard let user = room.user(above: crowds.most), let own = room.fullestLine(of: user) else { return (line, nil) }
+    return (own, user)
   }
 
   /// The pushes whose time has come, as many as may be under way.
@@ -70,7 +79,7 @@ struct PushLines: Sendable {
   private mutating func take(_ name: Name, _ now: ContinuousClock.Instant) -> [PushLine.Due] {
     guard lines[name] != nil else { return [] }
     var waiting: Set<String> = []
-    let taken = lines[name, default: PushLine(limits)].takeDue(at: now, in: &room) { waiting.insert($0) }
+    let taken = lines[name, default: PushLine(name, limits)].takeDue(at: now, in: &room) { waiting.insert($0) }
     givenUpCount += taken.givenUpCount
     noteCrowd(of: name)
     for user in waiting { heldUp[user, default: []].insert(name) }
@@ -108,7 +117,7 @@ struct PushLines: Sendable {
       noteCrowd(of: name)
       list(name)
     }
-    return body(&lines[name, default: PushLine(limits)], &room)
+    return body(&lines[name, default: PushLine(name, limits)], &room)
   }
 
   private mutating func noteCrowd(of name: Name) { crowds.set(lines[name]?.idleCount ?? 0, of: name) }

@@ -24,12 +24,23 @@ struct PushLimits: Sendable {
 /// Counts the pushes of all lines.
 struct PushRoom: Sendable {
   private struct Use: Sendable {
-    var count = 0
-    var underWay = 0
+    /// Pushes that wait or rest, also by line.
+    private(set) var idleCount = 0
+    private(set) var lines = PushCrowds<PushLines.Name>()
+    private(set) var underWay = 0
+
+    var count: Int { idleCount + underWay }
+
+    mutating func change(idle: Int, underWay: Int, in line: PushLines.Name) {
+      idleCount += idle
+      self.underWay += underWay
+      lines.set(lines.count(of: line) + idle, of: line)
+    }
   }
 
   private let limits: PushLimits
   private var users: [String: Use] = [:]
+  private var crowds = PushCrowds<String>()
   private var underWay = 0
   /// Pushes that wait, are under way or rest.
   private(set) var count = 0
@@ -43,29 +54,27 @@ struct PushRoom: Sendable {
   var hasWay: Bool { underWay < limits.underWayTogether }
   func hasWay(for user: String) -> Bool { users[user].map { $0.underWay < limits.underWayOfUser } ?? true }
 
-  mutating func enter(_ user: String) {
-    count += 1
-    users[user, default: Use()].count += 1
+  /// The user with most pushes that wait or rest, if these are a larger part of a user's room than `count` of all room.
+  func user(above count: Int) -> String? {
+    crowds.most * limits.count > count * limits.countOfUser ? crowds.fullest : nil
   }
 
-  mutating func leave(_ user: String) {
-    count -= 1
-    change(user) { $0.count -= 1 }
-  }
+  func fullestLine(of user: String) -> PushLines.Name? { users[user]?.lines.fullest }
 
-  mutating func begin(_ user: String) {
-    underWay += 1
-    users[user, default: Use()].underWay += 1
-  }
+  mutating func enter(_ user: String, _ line: PushLines.Name) { change(user, line, idle: 1, underWay: 0) }
 
-  mutating func end(_ user: String) {
-    underWay -= 1
-    change(user) { $0.underWay -= 1 }
-  }
+  /// Ends a push that waits or rests.
+  mutating func leave(_ user: String, _ line: PushLines.Name) { change(user, line, idle: -1, underWay: 0) }
 
-  private mutating func change(_ user: String, _ body: (inout Use) -> Void) {
-    guard var use = users[user] else { return }
-    body(&use)
-    users[user] = use.count > 0 || use.underWay > 0 ? use : nil
+  mutating func begin(_ user: String, _ line: PushLines.Name) { change(user, line, idle: -1, underWay: 1) }
+
+  mutating func end(_ user: String, _ line: PushLines.Name) { change(user, line, idle: 1, underWay: -1) }
+
+  private mutating func change(_ user: String, _ line: PushLines.Name, idle: Int, underWay: Int) {
+    count += idle + underWay
+    self.underWay += underWay
+    users[user, default: Use()].change(idle: idle, underWay: underWay, in: line)
+    crowds.set(users[user]?.idleCount ?? 0, of: user)
+    if users[user]?.count == 0 { users[user] = nil }
   }
 }

@@ -132,7 +132,7 @@ extension Directory {
     }
     return UserHoldings(
       tokenCount: try count(SQL("webAuthToken.count", "SELECT count(*) FROM webAuthToken WHERE user = ?1"), key),
-      sessionCount: try sessions(ofUser: recordName).count,
+      sessionCount: try sessions(ofUser: key).count,
       registrationCount: try pushRegistrations(of: nil, ofUser: recordName).count,
       keyCount: try count(SQL("serverKey.count", "SELECT count(*) FROM serverKey WHERE user = ?1"), key),
       memberships: try memberships(ofUser: recordName), quotaByteCount: try quota(ofUser: key))

@@ -159,16 +159,12 @@ extension Directory {
     """
 
   /// Open sessions, latest first.
-  /// - Parameter userName: only this user's.
+  /// - Parameter userName: the name or record name of a user, for theirs alone.
   func sessions(ofUser userName: String? = nil) throws -> [SessionRow] {
-    try connection.statement(
-      SQL(
-        "session.list",
-        """
-        \(Self.sessionRows)
-        WHERE expires > ?1 AND (?2 IS NULL OR user.name = ?2 OR user.recordName = ?2) ORDER BY session.id DESC
-        """)
-    ).binding(clock.now, userName).all(Self.sessionRow)
+    if let userName { return try key(ofUser: userName).map { try sessions(ofUser: $0.key) } ?? [] }
+    return try connection.statement(
+      SQL("session.list", "\(Self.sessionRows) WHERE expires > ?1 ORDER BY session.id DESC")
+    ).binding(clock.now).all(Self.sessionRow)
   }
 
   /// Reads this user's sessions alone.

@@ -293,10 +293,11 @@ extension Directory {
 
   /// Names never begin with the underscore of record names, so one query can look up both.
   func key(ofUser name: String) throws -> (key: Int64, recordName: String)? {
-    try connection.statement(SQL("user.key", "SELECT id, recordName FROM user WHERE name = ?1 OR recordName = ?1"))
-      .binding(name)
-      .first { ($0.int64(0), $0.text(1)) }
+    try connection.statement(Self.userKey).binding(name).first { ($0.int64(0), $0.text(1)) }
   }
+
+  /// Reads no other users.
+  static let userKey = SQL("user.key", "SELECT id, recordName FROM user WHERE name = ?1 OR recordName = ?1")
 
   private static let columns =
     "recordName, name, email, givenName, familyName, isDisabled, isDiscoverable, passwordHash IS NOT NULL, phone"

@@ -71,7 +71,7 @@ enum DirectoryFormat: Int64, CaseIterable {
   static let shardCountRange = 1...ShardLayout.countLimit
 
   static func open(_ path: String) throws -> Connection {
-    do {
+    try explaining(path) {
       let connection = try Connection(exclusive: path, mode: .readWrite)
       // Exclusive before the first read, so that a second share service on the same folder can't start.
       try connection.execute("PRAGMA locking_mode=EXCLUSIVE")
@@ -80,6 +80,25 @@ enum DirectoryFormat: Int64, CaseIterable {
       try connection.execute("PRAGMA foreign_keys=ON")
       try upgrade(connection, path)
       return connection
+    }
+  }
+
+  /// The key that a file's installation was made with, whatever the file's format; nil in one that was only begun.
+  /// - Throws: `InstallationProblem`.
+  static func signingKey(ofFile path: String) throws -> [UInt8]? {
+    try explaining(path) {
+      let connection = try Connection(exclusive: path, mode: .readOnly)
+      defer { connection.close() }
+      guard try number("PRAGMA application_id", in: connection) == applicationID else {
+        throw InstallationProblem("\(path) is not a directory of Aquifer.")
+      }
+      return try value("signingKey", in: .sqlite(connection))
+    }
+  }
+
+  private static func explaining<Value>(_ path: String, _ body: () throws -> Value) throws -> Value {
+    do {
+      return try body()
     } catch let error as SQLiteError where error.isBusy {
       throw InstallationProblem("Another process uses \(path): stop it, or choose another folder with --data.")
     } catch let error as SQLiteError where error.isCorruption {

@@ -12,10 +12,12 @@ extension StoredMirror {
   package static let historySliceCount: Int64 = 500
 
   /// Purges a slice of a history that is longer than one.
+  /// - Parameter withUnexported: true if transactions that are not exported go as well. No export writes them then.
   /// - Returns: true if nothing was to do: the rest goes with the store's next commit, or is not exported yet.
-  package func hasShortHistory(in transaction: any ShardTransaction) throws -> Bool {
+  package func hasShortHistory(in transaction: any ShardTransaction, withUnexported: Bool = false) throws -> Bool {
     guard lastTransactionNumber - purgedTransactionNumber > Self.historySliceCount else { return true }
-    let end = min(exportedTransactionNumber, purgedTransactionNumber + Self.historySliceCount)
+    let mark = withUnexported ? lastTransactionNumber : exportedTransactionNumber
+    let end = min(mark, purgedTransactionNumber + Self.historySliceCount)
     guard end > purgedTransactionNumber else { return true }
     _ = try transaction.purgeTransactions(of: key, through: end)
     return false

@@ -1,5 +1,6 @@
 // Removes a shard's data of a deleted user: their own databases, and their rows in databases of others.
 
+import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
@@ -7,8 +8,8 @@ import ServiceKit
 import Sharing
 import ZoneCommit
 
-/// Each zone, share, store and subscription is removed in a commit of its own. A run skips rows that are gone, so that
-/// an interrupted removal can simply start again.
+/// Each zone, share, store and subscription is removed in a commit of its own, and a store with a long history in
+/// several. A run skips rows that are gone, so that an interrupted removal can simply start again.
 ///
 /// A zone ends as if its owner had deleted it, so its participants are told. Records that the user made in zones of
 /// others and in the public database stay.
@@ -18,6 +19,8 @@ struct UserRemoval: Sendable {
 
   /// Rows that one read looks at.
   private static let pageCount = 500
+  /// Held-back changes that one commit removes.
+  private static let heldCount = 100
 
   func run(on store: any ShardStore) async throws -> ForgetUser.Reply {
     // Stores first: a store with changes left to export would make its zone again.
@@ -37,13 +40,26 @@ struct UserRemoval: Sendable {
       let mirrors = try await store.read { try $0.mirrors(afterKey: after, limit: Self.pageCount) }
       guard let end = mirrors.last?.key else { return count }
       for mirror in mirrors where mirror.userRecordName == user {
-        try await store.enqueue { transaction in
-          if try transaction.mirror(key: mirror.key) != nil { try transaction.deleteMirror(mirror.key) }
-        }.value
+        while try await !remove(mirror, store) {}
         count += 1
       }
       last = end
     }
+  }
+
+  /// Removes a page of a store's held-back changes, then a slice of its history, at last the store.
+  /// - Returns: true if nothing of the store is left.
+  private func remove(_ mirror: StoredMirror, _ store: any ShardStore) async throws -> Bool {
+    try await store.enqueue { [user] transaction in
+      guard let current = try transaction.mirror(key: mirror.key), current.userRecordName == user else { return true }
+      let held = try transaction.quarantined(of: current.key, afterKey: 0, limit: Self.heldCount)
+      for row in held { try transaction.removeQuarantined(row.name, of: current.key) }
+      guard held.count < Self.heldCount, try current.hasShortHistory(in: transaction, withUnexported: true) else {
+        return false
+      }
+      try transaction.deleteMirror(current.key)
+      return true
+    }.value
   }
 
   /// - Parameter isWanted: selects the databases that `body` gets.

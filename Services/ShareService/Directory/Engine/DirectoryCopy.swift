@@ -1,5 +1,6 @@
 // Copies of a directory between a file and a database, row by row and read back.
 
+import Assets
 import Foundation
 import PostgreSQL
 import SQLite
@@ -63,6 +64,23 @@ struct DirectoryCopy {
     defer { file.close() }
     try DirectoryCopy(file).fill(session)
     return try DirectoryFormat.epoch(in: .sqlite(file))
+  }
+
+  /// Compares the installation of a directory that is there with that of the file. A file that is gone is none: a
+  /// directory that began with it needs it no more. Changes nothing.
+  /// - Throws: `InstallationProblem` for two installations, and for a file that can't be read.
+  static func compareInstallations(_ session: Session, _ path: String) throws {
+    guard FileManager.default.fileExists(atPath: path), let former = try DirectoryFormat.signingKey(ofFile: path) else {
+      return
+    }
+    let own = try session.rows(TenureCommand.signingKey.command).first?.bytes(0)
+    if own == former { return }
+    func name(_ key: [UInt8]) -> String { "the installation \(InstallationID(signingKey: key))" }
+    throw InstallationProblem(
+      """
+      --directory-from: \(path) has the directory of \(name(former)), but the database has that of \
+      \(own.map(name) ?? "one that was only begun"): give the right file or --directory, or leave the option out.
+      """)
   }
 
   /// Fills a new file from a state of the database.

@@ -15,7 +15,7 @@ final class PostgreSQLDirectory: DirectoryStore {
     /// True when commits need no confirmation by a standby. The loss of the server can lose acknowledged ones then.
     var allowsAsynchronous = false
     var schema = "directory"
-    /// The file whose rows a new directory begins with.
+    /// The file whose rows a new directory begins with. One that is there must be of the same installation.
     var formerFile: String?
 
     /// For copies, whose commands can take long.
@@ -73,10 +73,13 @@ final class PostgreSQLDirectory: DirectoryStore {
     (epoch, commitCount) = try session.transaction {
       try PostgreSQLDirectoryFormat.upgrade(session, schema: configuration.schema)
       var leastEpoch = leastEpoch
-      if let path = configuration.formerFile, try session.rows(TenureCommand.isEmpty.command).first?.boolean(0) == true
-      {
-        // The other processes follow no epoch below that of the former directory.
-        leastEpoch = max(leastEpoch, try DirectoryCopy.fill(session, from: path) + 1)
+      if let path = configuration.formerFile {
+        if try session.rows(TenureCommand.isEmpty.command).first?.boolean(0) == true {
+          // The other processes follow no epoch below that of the former directory.
+          leastEpoch = max(leastEpoch, try DirectoryCopy.fill(session, from: path) + 1)
+        } else {
+          try DirectoryCopy.compareInstallations(session, path)
+        }
       }
       guard let row = try session.rows(TenureCommand.raise.command, [.integer(leastEpoch)]).first else {
         throw Self.missingTenure

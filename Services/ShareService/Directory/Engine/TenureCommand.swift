@@ -15,6 +15,7 @@ enum TenureCommand: String {
   case pulse = "SELECT epoch, beat FROM pulse"
   case isThere = "SELECT to_regclass('tenure') IS NOT NULL"
   case isEmpty = "SELECT NOT EXISTS (SELECT 1 FROM value)"
+  case signingKey = "SELECT content FROM value WHERE name = 'signingKey'"
   case make = "INSERT INTO tenure(format, epoch, commits) VALUES (0, 0, 0)"
   case makePulse = "INSERT INTO pulse(epoch, beat) VALUES (0, 0)"
   case format = "SELECT format FROM tenure FOR UPDATE"

@@ -1,0 +1,78 @@
+import Records
+import ServiceBus
+import Testing
+
+@testable import Notifier
+
+/// The room that places and users share, once it is full.
+@Suite struct PushRoomTests {
+  private static let vendor = PushLines.Name(service: "s", place: "vendor")
+  private let start = ContinuousClock.now
+  private var lines: PushLines
+
+  init() {
+    var limits = PushLimits()
+    limits.count = 100
+    limits.countOfUser = 20
+    limits.underWayOfUser = 20
+    lines = PushLines(limits)
+  }
+
+  private mutating func put(_ user: String, _ number: Int64, in line: PushLines.Name) throws -> PushLine.Addition {
+    let change = ZoneChange(
+      database: DatabaseID(
+        container: try #require(ContainerID(rawValue: "iCloud.a")), environment: .development, owner: "ann"),
+      zoneName: "Z", sequence: 1, syncToken: "t", originStore: nil, audience: ["ann"])
+    return lines.put(
+      Ping(change, as: .private, notificationID: "n"), for: PushLine.Device(registration: number, user: user), in: line,
+      at: start)
+  }
+
+  /// Four users have a push each in twenty places of their own.
+  private mutating func fillPlaces() throws {
+    for user in 1...4 {
+      for number in 1...20 {
+        let line = PushLines.Name(service: "s", place: "\(user) \(number)")
+        let addition = try put("greedy \(user)", Int64(user * 100 + number), in: line)
+        #expect(addition == .added)
+      }
+    }
+  }
+
+  private mutating func shareVendor(_ numbers: ClosedRange<Int>, _ expected: PushLine.Addition) throws {
+    for number in numbers {
+      let addition = try put("modest \(number)", Int64(number), in: Self.vendor)
+      #expect(addition == expected, "\(number)")
+    }
+  }
+
+  @Test mutating func `few users with many small places take nothing from a place that many share`() throws {
+    try fillPlaces()
+    try shareVendor(1...20, .added)
+    try shareVendor(21...40, .displaced)
+    // Their own next push makes no room at the vendor either.
+    let addition = try put("greedy 1", 999, in: PushLines.Name(service: "s", place: "new"))
+    #expect(addition == .displaced && lines.count == 100)
+    let due = lines.takeDue(at: start)
+    #expect(due.count { $0.line == Self.vendor } == 40)
+    for user in 1...4 { #expect((14...16).contains(due.count { $0.push.key.device.user == "greedy \(user)" })) }
+  }
+
+  @Test mutating func `their pushes that rest make room without a loss`() throws {
+    try fillPlaces()
+    for (line, push) in lines.takeDue(at: start) { lines.finish(push, in: line, at: start) }
+    try shareVendor(1...40, .added)
+    #expect(lines.takeDue(at: start).count == 40)
+  }
+
+  @Test mutating func `a place that is away gives room to a user with a smaller part of theirs`() throws {
+    try shareVendor(1...96, .added)
+    for number in 1...10 {
+      let addition = try put("ann", Int64(200 + number), in: PushLines.Name(service: "s", place: "ann"))
+      #expect(addition == (number > 4 ? .displaced : .added))
+    }
+    let due = lines.takeDue(at: start)
+    #expect(due.count { $0.push.key.device.user == "ann" } == 10)
+    #expect(due.count == 100)
+  }
+}
