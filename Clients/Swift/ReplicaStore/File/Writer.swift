@@ -114,6 +114,18 @@ final class Writer {
     shadowFile = nil
   }
 
+  // MARK: Contents
+
+  /// Nobody else writes the contents beside this store. False once it is closed, and when a commit that failed may come
+  /// back at the next opening.
+  var ownsContents: Bool { lock != nil && !hasLostSync }
+
+  /// The bytes of a content that a row names, here or in the second file.
+  func byteCount(ofContent checksum: String) throws -> Int64? {
+    try connection.statement(ContentSweep.named).binding(checksum).first { $0.int64(0) }
+      ?? shadowFile?.byteCount(ofContent: checksum)
+  }
+
   // MARK: Saves
 
   func save<Value>(_ options: SaveOptions, _ body: (SaveTransaction) throws -> Value) throws -> (
