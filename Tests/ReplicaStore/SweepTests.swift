@@ -139,3 +139,21 @@ extension TestStore {
   #expect(try again.files == [name("here").checksum])
   await reader.close()
 }
+
+@Test func `a file that changed since it was named takes the place of no content, and leaves nothing behind`()
+  async throws
+{
+  let store = try await TestStore.make()
+  try await store.insert("P1", "first")
+  let picture = "\(store.folder.path)/picture"
+  try Data("other".utf8).write(to: URL(filePath: picture))
+  for text in ["first", "fresh"] {
+    await #expect(throws: StoreError.invalid("a file changed before its content was saved")) {
+      try await store.insert("P2", name(text), .file(path: picture))
+    }
+  }
+  #expect(try store.files == [name("first").checksum])
+  #expect(try ContentFile.measure("\(store.contentFolder)/\(name("first").checksum)") == name("first"))
+  try await store.insert("P2", name("other"), .file(path: picture))
+  #expect(try ContentFile.measure("\(store.contentFolder)/\(name("other").checksum)") == name("other"))
+}
