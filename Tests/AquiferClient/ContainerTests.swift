@@ -193,3 +193,22 @@ private actor Seen {
   #expect(try await image.data() == bytes)
   #expect(image == ExternalData(bytes))
 }
+
+@Test func `the log tells how many bytes of contents an opening removes that nothing names`() async throws {
+  let test = try await TestContainer()
+  await test.container.close()
+  let contents = "\(test.folder)/photos.sqlite-contents"
+  try FileManager.default.createDirectory(atPath: contents, withIntermediateDirectories: true)
+  let lost = "\(contents)/\(ExternalData(Data("lost".utf8)).checksum)"
+  try Data("lost".utf8).write(to: URL(filePath: lost))
+  try FileManager.default.setAttributes([.modificationDate: Date(timeIntervalSince1970: 0)], ofItemAtPath: lost)
+  let (lines, log) = AsyncStream<String>.makeStream()
+  let store = StoreDescription(path: "\(test.folder)/photos.sqlite", configuration: "Cloud")
+  let container = try await PersistentContainer(.photos, stores: [store], logLevel: .events, log: { log.yield($0) })
+  for await line in lines {
+    #expect(line == "contents: removed files that nothing names: 1, 4 bytes")
+    break
+  }
+  #expect(!FileManager.default.fileExists(atPath: lost))
+  await container.close()
+}

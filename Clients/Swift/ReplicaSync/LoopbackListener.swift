@@ -1,6 +1,7 @@
 // Hears one callback of a browser on a port of this machine.
 
 import MirrorWire
+import ReplicaStore
 import Synchronization
 
 #if canImport(Darwin)
@@ -11,17 +12,18 @@ import Synchronization
   import Glibc
 #endif
 
-private let systemSend = send
-
-/// Listens on 127.0.0.1, on a port that the system chooses, until it is let go of.
+/// Listens on 127.0.0.1, on a port that the system chooses, until it is let go of. It takes one callback, which has its
+/// nonce: any page in a browser and any program of this machine can call the port.
 final class LoopbackListener: Sendable {
-  let port: UInt16
+  private let port: UInt16
+  private let nonce: String
   private let descriptor: Int32
 
-  private static let requestLimit = 16 * 1024
-  private static let answer =
-    "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: 21\r\n\r\n"
-    + "Go back to the app.\r\n"
+  /// Connections at a time; the oldest is closed for another one.
+  private static let visitorLimit = 16
+
+  /// The address to be called back at. Only the sign-in page learns it (RFC 8252, 8.9).
+  var callback: String { "http://127.0.0.1:\(port)/done?nonce=\(nonce)" }
 
   /// - Throws: `damaged` without a free port.
   init() throws(SyncFailure) {
@@ -37,13 +39,17 @@ final class LoopbackListener: Sendable {
     var length = socklen_t(MemoryLayout<sockaddr_in>.size)
     let isListening = withUnsafeMutablePointer(to: &address) { pointer in
       pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-        bind(descriptor, address, length) == 0 && listen(descriptor, 4) == 0
+        bind(descriptor, address, length) == 0 && listen(descriptor, Int32(Self.visitorLimit)) == 0
           && getsockname(descriptor, address, &length) == 0
       }
     }
     guard descriptor >= 0, isListening else { throw .damaged("no port is free for the sign-in page to call back") }
+    // A visitor who is gone before they are let in must not keep others waiting.
+    _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
     self.descriptor = descriptor
     port = UInt16(bigEndian: address.sin_port)
+    var generator = SystemRandomNumberGenerator()
+    nonce = (0..<4).map { _ in withUnsafeBytes(of: generator.next() as UInt64) { $0.hexadecimal } }.joined()
   }
 
   deinit { close(descriptor) }
@@ -63,44 +69,49 @@ final class LoopbackListener: Sendable {
   }
 
   private func wait(until deadline: ContinuousClock.Instant) -> [String: String]? {
-    while ContinuousClock.now < deadline {
-      var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-      guard poll(&entry, 1, 500) > 0 else { continue }
+    var visitors: [LoopbackVisitor] = []
+    while true {
+      let now = ContinuousClock.now
+      if now >= deadline { return nil }
+      visitors.removeAll { $0.deadline <= now }
+      let sockets = [descriptor] + visitors.map(\.connection)
+      var entries = sockets.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+      guard poll(&entries, nfds_t(entries.count), 500) > 0 else { continue }
+      for (visitor, entry) in zip(visitors, entries.dropFirst()) where entry.revents != 0 {
+        switch visitor.hear() {
+        case .part: continue
+        case .request(let line):
+          if let query = callback(line) {
+            visitor.answer("200 OK", "Go back to the app.\r\n")
+            return query
+          }
+          // Browsers ask for icons, too.
+          visitor.answer("404 Not Found", "Nothing is here.\r\n")
+        case .tooMuch: visitor.answer("400 Bad Request", "The request is too long.\r\n")
+        case .end: break
+        }
+        visitors.removeAll { $0 === visitor }
+      }
+      guard entries[0].revents != 0 else { continue }
       let connection = accept(descriptor, nil, nil)
       guard connection >= 0 else { continue }
-      defer { close(connection) }
-      // Browsers ask for icons, too.
-      guard let query = Self.query(ofRequest: Self.head(connection)) else { continue }
-      guard query["ckWebAuthToken"] != nil || query["errorMessage"] != nil else { continue }
-      Self.send(Self.answer, to: connection)
-      return query
+      if visitors.count == Self.visitorLimit { visitors.removeFirst() }
+      visitors.append(LoopbackVisitor(connection))
     }
-    return nil
   }
 
-  /// A browser that is gone must not end the process.
-  private static func send(_ text: String, to connection: Int32) {
-    #if canImport(Darwin)
-      var isOn: Int32 = 1
-      setsockopt(connection, SOL_SOCKET, SO_NOSIGPIPE, &isOn, socklen_t(MemoryLayout<Int32>.size))
-      let flags: Int32 = 0
-    #else
-      let flags = Int32(MSG_NOSIGNAL)
-    #endif
-    _ = text.withCString { systemSend(connection, $0, strlen($0), flags) }
+  /// The query of the callback; nil: the request is somebody else's.
+  private func callback(_ line: String) -> [String: String]? {
+    guard let query = Self.query(ofRequest: line), let nonce = query["nonce"], isOwn(nonce),
+      query["ckWebAuthToken"] != nil || query["errorMessage"] != nil
+    else { return nil }
+    return query
   }
 
-  private static func head(_ connection: Int32) -> String {
-    var limit = timeval(tv_sec: 5, tv_usec: 0)
-    setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
-    var bytes: [UInt8] = []
-    var buffer = [UInt8](repeating: 0, count: 4096)
-    while bytes.count < requestLimit, !bytes.contains(UInt8(ascii: "\n")) {
-      let count = read(connection, &buffer, buffer.count)
-      guard count > 0 else { break }
-      bytes += buffer[..<count]
-    }
-    return String(decoding: bytes.prefix { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+  /// Compares in the same time wherever they differ, so that nobody finds the nonce piece by piece.
+  private func isOwn(_ other: String) -> Bool {
+    let (own, other) = (Array(nonce.utf8), Array(other.utf8))
+    return own.count == other.count && zip(own, other).reduce(0, { $0 | ($1.0 ^ $1.1) }) == 0
   }
 
   /// `GET /done?a=b HTTP/1.1` → its query; nil for another request.

@@ -23,8 +23,7 @@ extension Account {
         throw SyncFailure.server(ServerError(refused))
       }
       let listener = try LoopbackListener()
-      let callback = ObjectPlane.encoded("http://127.0.0.1:\(listener.port)/done")
-      let pageAddress = "\(address)&callbackURL=\(callback)"
+      let pageAddress = "\(address)&callbackURL=\(ObjectPlane.encoded(listener.callback))"
       try await checkCallback(pageAddress, transport)
       try await page(pageAddress)
       let query = try await listener.query(timeout: timeout)
@@ -51,6 +50,7 @@ extension Account {
     // Dropped because a browser may reach what the app does not.
     guard let answer = try? await transport.send(TransportRequest("GET", page)), answer.status == 400 else { return }
     throw .invalid(
-      "the API token has no callback for programs; aquifer token create --callback-url http://127.0.0.1/done makes one")
+      "the API token has no callback for programs (aquifer token create --callback-url http://127.0.0.1/done makes "
+        + "one), or the server is of a release before this client's")
   }
 }

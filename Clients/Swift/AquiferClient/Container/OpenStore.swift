@@ -159,6 +159,10 @@ final class OpenStore: Sendable {
     configuration.historyRetention = description.historyRetention
     configuration.logByteLimit = description.generationByteLimit
     configuration.contentByteLimit = description.cloudOptions?.contentByteLimit
+    configuration.didSweep = { [log = surroundings.log] swept in
+      guard swept.fileCount > 0 else { return }
+      log(.events, "contents: removed files that nothing names: \(swept.fileCount), \(swept.byteCount) bytes")
+    }
     configuration.bundleID = Machine.programName
     configuration.stages = description.migrationStages.map { step in
       MigrationStage(fromHash: step.fromHash) { save in

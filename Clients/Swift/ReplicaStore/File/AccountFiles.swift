@@ -60,7 +60,7 @@ package struct AccountFiles: Sendable {
 
   private func write(_ record: Record) throws(StoreError) {
     guard let data = try? JSONEncoder().encode(record) else { throw .damaged("\(recordPath) can't be written") }
-    try ContentFile.store(.data(data), at: recordPath)
+    try ContentFile.store(data, at: recordPath)
   }
 
   private func file(_ number: Int) -> String { number == 0 ? path : "\(path)-account-\(number)" }

@@ -30,6 +30,10 @@ package final class Replica: Sendable {
 
   /// Opening blocks, so it has a thread of its own.
   private static let opening = Lane("aquifer.opening", ())
+  /// One store after the other.
+  private static let sweeping = Lane("aquifer.sweeping", ())
+
+  var sweep: ContentSweep { ContentSweep(contents: contents, writer: writer) }
 
   private init(_ configuration: ReplicaConfiguration, _ model: ManagedObjectModel) throws {
     let path =
@@ -53,6 +57,8 @@ package final class Replica: Sendable {
       Lane("aquifer.reader", try Reader(path: path, schema, contents: contents))
     }
     writer = Lane("aquifer.writer", Writer(file, configuration, contents, hub, pins, lock: lock))
+    // Nobody waits for it.
+    if lock != nil { Self.sweeping.post { [sweep, configuration] _ in configuration.didSweep(sweep.run()) } }
   }
 
   deinit {

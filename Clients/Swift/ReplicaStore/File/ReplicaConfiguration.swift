@@ -20,6 +20,9 @@ package struct ReplicaConfiguration: Sendable {
   package var logByteLimit = 256 * 1024 * 1024
   /// Bytes of contents that stay of those that the server has; nil: all.
   package var contentByteLimit: Int64?
+  /// Told once after an opening to write, when files of contents that nothing names are gone. Runs on a thread of the
+  /// store's.
+  package var didSweep: @Sendable (SweptContents) -> Void = { _ in }
   package var bundleID: String?
   package var processID: String
   /// Tells this machine from others, so that a copied file is noticed.

@@ -114,6 +114,18 @@ final class Writer {
     shadowFile = nil
   }
 
+  // MARK: Contents
+
+  /// Nobody else writes the contents beside this store. False once it is closed, and when a commit that failed may come
+  /// back at the next opening.
+  var ownsContents: Bool { lock != nil && !hasLostSync }
+
+  /// The bytes of a content that a row names, here or in the second file.
+  func byteCount(ofContent checksum: String) throws -> Int64? {
+    try connection.statement(ContentSweep.named).binding(checksum).first { $0.int64(0) }
+      ?? shadowFile?.byteCount(ofContent: checksum)
+  }
+
   // MARK: Saves
 
   func save<Value>(_ options: SaveOptions, _ body: (SaveTransaction) throws -> Value) throws -> (
@@ -155,27 +167,25 @@ final class Writer {
   /// Puts new contents into the folder before the commit that names them.
   private func keep(_ contents: [String: ContentSource]) throws {
     for (checksum, source) in contents.sorted(by: { $0.key < $1.key }) {
-      let path = self.contents.path(of: checksum)
-      let byteCount: Int64
+      let content: Data
+      var isHere = false
       switch source {
       case .data(let data):
-        byteCount = Int64(data.count)
-        if self.contents.localPath(of: ContentName(checksum: checksum, byteCount: byteCount)) == nil {
-          try store(source, at: path)
+        content = data
+        isHere = self.contents.localPath(of: ContentName(checksum: checksum, byteCount: Int64(data.count))) != nil
+      case .file(let origin):
+        content = try ContentFile.contents(of: origin)
+        // Before it takes the place of the content that it is said to be.
+        guard SHA256.name(of: content) == checksum else {
+          throw StoreError.invalid("a file changed before its content was saved")
         }
-      case .file:
-        try store(source, at: path)
-        let name = try ContentFile.measure(path)
-        guard name.checksum == checksum else { throw StoreError.invalid("a file changed before its content was saved") }
-        byteCount = name.byteCount
       }
-      try connection.statement(Self.keepContent).binding(checksum, byteCount, now).run()
+      if !isHere {
+        try self.contents.make()
+        try ContentFile.store(content, at: self.contents.path(of: checksum))
+      }
+      try connection.statement(Self.keepContent).binding(checksum, content.count, now).run()
     }
-  }
-
-  private func store(_ source: ContentSource, at path: String) throws {
-    try contents.make()
-    try ContentFile.store(source, at: path)
   }
 
   // MARK: The log

@@ -73,15 +73,10 @@ package enum ContentFile {
     do { return try Data(contentsOf: URL(filePath: path)) } catch { throw .damaged("\(path) can't be read") }
   }
 
-  /// Writes content to `path` so that it is there wholly or not at all, also after a loss of power.
+  /// Writes data to `path` so that it is there wholly or not at all, also after a loss of power.
   /// - Parameter isSynced: false for content that can be fetched again; its length is compared when it is read.
-  static func store(_ source: ContentSource, at path: String, isSynced: Bool = true) throws(StoreError) {
+  static func store(_ data: Data, at path: String, isSynced: Bool = true) throws(StoreError) {
     let partial = path + ".new"
-    let data: Data
-    switch source {
-    case .data(let bytes): data = bytes
-    case .file(let origin): data = try contents(of: origin)
-    }
     let file = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
     guard file >= 0 else { throw failure(partial) }
     let isWritten = data.withUnsafeBytes { bytes in

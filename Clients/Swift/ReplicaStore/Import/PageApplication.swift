@@ -303,7 +303,7 @@ final class PageApplication {
     let name = ContentName(checksum: SHA256.name(of: data), byteCount: Int64(data.count))
     if contents.localPath(of: name) == nil {
       try contents.make()
-      try ContentFile.store(.data(data), at: contents.path(of: name.checksum), isSynced: false)
+      try ContentFile.store(data, at: contents.path(of: name.checksum), isSynced: false)
     }
     try noteContent(name, nil, until: nil, owner: nil)
     return name

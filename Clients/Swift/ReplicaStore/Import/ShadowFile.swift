@@ -52,6 +52,11 @@ final class ShadowFile {
     return application
   }
 
+  /// The bytes of a content that a row of this file names.
+  func byteCount(ofContent checksum: String) throws -> Int64? {
+    try connection.statement(ContentSweep.named).binding(checksum).first { $0.int64(0) }
+  }
+
   // MARK: Swap
 
   /// Makes the store what this file is, but for what is pending.
