@@ -17,7 +17,7 @@ extension StoreCall {
   private static func goneUntil(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> Int64 {
     let zone = try mirror.defaultZoneName.flatMap { try snapshot.zone(named: $0, in: mirror.databaseKey) }
     switch try ZoneStanding(of: mirror, to: zone, in: snapshot) {
-    case .letGo(_, let time): return time
+    case .letGo(let hold): return hold.heldAt
     case let standing: return standing.refusal == nil ? .min : .max
     }
   }
