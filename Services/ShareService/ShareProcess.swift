@@ -128,7 +128,7 @@ extension ShareService {
     }
     context.metrics.collect("departing_users", "Deleted users with data that are still being removed.") { [directory] in
       // Dropped because a scrape reports only known values.
-      guard let count = try? await directory.departures().count else { return [] }
+      guard let count = try? await directory.departingCount() else { return [] }
       return [Metrics.Sample(Double(count))]
     }
     addMail(to: context.metrics)

@@ -17,23 +17,21 @@ private func update(_ name: String) -> HistoryChange {
   HistoryChange(changeType: .update, entity: "Tag", objectID: name)
 }
 
+/// The length of a transaction with one change of `name` that sets nothing.
+private func length(_ name: String) -> Int { transaction([insert(name)]).encoded().count }
+
 /// A history, its transactions numbered from 1 on.
 private struct ScannedHistory {
   let transactions: [HistoryTransaction]
-  /// The stored length of each.
-  let byteCount: Int
   private(set) var readCount = 0
   private(set) var rounds: [HistoryRescan.Round] = []
 
-  init(_ transactions: [HistoryTransaction], byteCount: Int = 100) {
-    self.transactions = transactions
-    self.byteCount = byteCount
-  }
+  init(_ transactions: [HistoryTransaction]) { self.transactions = transactions }
 
   mutating func scan(objectLimit: Int, byteLimit: Int, hasRecord: (String) -> Bool = { _ in false }) {
     var rescan = HistoryRescan()
     for (index, transaction) in transactions.enumerated() {
-      rescan.note(transaction, number: Int64(index + 1), byteCount: byteCount, hasRecord: hasRecord)
+      rescan.note(transaction, number: Int64(index + 1), hasRecord: hasRecord)
     }
     while var round = rescan.nextRound(objectLimit: objectLimit, byteLimit: byteLimit) {
       for number in round.first...round.last {
@@ -48,9 +46,9 @@ private struct ScannedHistory {
 @Suite struct `Scans of a history` {
   @Test(arguments: [100, 1000, 10_000]) func `objects that are made and forgotten are read once`(count: Int) {
     // Each object is edited soon after it was made.
-    var history = ScannedHistory(
-      (0..<count).map { transaction([insert("T\($0)"), update("T\(max($0 - 3, 0))")]) })
-    history.scan(objectLimit: 40, byteLimit: 10_000)
+    func name(_ number: Int) -> String { "T\(10_000 + max(number, 0))" }
+    var history = ScannedHistory((0..<count).map { transaction([insert(name($0)), update(name($0 - 3))]) })
+    history.scan(objectLimit: 40, byteLimit: 200 * length(name(0)))
     #expect(history.rounds.count >= count / 110 && history.rounds.count <= count / 90 + 1)
     #expect(history.readCount <= count + 5 * history.rounds.count, "\(history.readCount)")
     for round in history.rounds {
@@ -72,8 +70,25 @@ private struct ScannedHistory {
 
   @Test func `an object whose changes are longer than a round has one of its own`() {
     var history = ScannedHistory([transaction([insert("A")]), transaction([update("A")]), transaction([insert("B")])])
-    history.scan(objectLimit: 400, byteLimit: 150)
+    history.scan(objectLimit: 400, byteLimit: length("A") * 3 / 2)
     #expect(history.rounds.map { $0.batches[0].map { $0.changes[0].objectID } } == [["A", "A"], ["B"]])
+  }
+
+  @Test func `a large object counts with its own length, however many small ones its transactions change`() {
+    let photo = NamedValue(name: "data", value: AttributeValue.binary(Array(repeating: 7, count: 10_000)))
+    let edits = (0..<100).map { update("known \($0)") }
+    var history = ScannedHistory(
+      (0..<20).map { number in
+        transaction(
+          [
+            HistoryChange(changeType: .insert, entity: "Photo", objectID: "P\(number)", attributes: [photo])
+          ] + edits)
+      })
+    history.scan(objectLimit: 400, byteLimit: 25_000) { $0.hasPrefix("known") }
+    #expect(history.rounds.count == 10)
+    for round in history.rounds {
+      #expect(round.batches.joined().reduce(0) { $0 + $1.encoded().count } <= 25_000)
+    }
   }
 
   @Test func `the mirroring's own transactions are no changes of a store`() {

@@ -151,4 +151,34 @@ extension ObjectPlaneWorld {
       #expect(try await world.unexported("A") == [])
     }
   }
+
+  @Test(arguments: StoreKind.allCases, ["purge", "resume"])
+  func `are told from those that came since, also when the call that let the objects go is sent again`(
+    _ kind: StoreKind, _ call: String
+  ) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      try await world.setUp("A")
+      let b = try await Device("B", world)
+      try await world.setUp("B", more: #","zonePolicy":{"purged":"keep-and-pause"}"#)
+      try await world.makeZone(home, photo: "P")
+      try await b.pull()
+      let calls = [
+        "purge": (world.request("POST", "stores/A/purge"), #"{"zoneID":"\#(home)"}"#),
+        "resume": (world.request("POST", "stores/B/zones/\(home)/resume"), #"{"action":"delete"}"#),
+      ]
+      let purged = try await world.send(try #require(calls["purge"]).0, try #require(calls["purge"]).1)
+      #expect(purged.json["purged"]?.int64 == 1, "\(purged.text)")
+      if call == "resume" { try await b.pull() }
+      let (request, body) = try #require(calls[call])
+      let first = try await world.send(request, body)
+      #expect(first.status == 200, "\(first.text)")
+      world.clock.advance(by: 1000)
+      try await world.makeZone(home, photo: "Q")
+      let store = call == "purge" ? "A" : "B"
+      try await world.holdTag("X", of: store, in: home)
+      #expect(try await world.send(request, body).text == first.text)
+      #expect(try await world.held(store) == ["X other"])
+      #expect(try await world.unexported(store) == [])
+    }
+  }
 }

@@ -12,14 +12,19 @@ import Testing
 @testable import RecordPlane
 @testable import WorkerHost
 
-/// Commits that fail when they are told to.
+/// Commits of which one fails when it is told to.
 final class FailingCommits: Sendable {
-  private let isDue = Mutex(false)
-  func failOnce() { isDue.withLock { $0 = true } }
+  /// Commits up to the one that fails, that one included; nil: none fails.
+  private let left = Mutex<Int?>(nil)
+
+  var isDue: Bool { left.withLock { $0 != nil } }
+  func failOnce() { fail(1) }
+  func fail(_ number: Int) { left.withLock { $0 = number } }
   func next() -> StoreError? {
-    isDue.withLock { isDue in
-      defer { isDue = false }
-      return isDue ? .full("disk") : nil
+    left.withLock { left in
+      guard let number = left else { return nil }
+      left = number > 1 ? number - 1 : nil
+      return number > 1 ? nil : .full("disk")
     }
   }
 }

@@ -41,6 +41,22 @@ extension ObjectPlaneWorld {
     try await device.pull()
   }
 
+  /// Has the store hold back so many changes, of objects that nobody knows.
+  fileprivate func holdBack(_ count: Int, in store: String) async throws {
+    let changes = (1...count).map { number in
+      HistoryChange(
+        changeType: .update, entity: "Tag", objectID: "unknown \(number)",
+        attributes: [NamedValue(name: "name", value: .string("x"))])
+    }
+    try await appendWithoutExport([HistoryTransaction(transactionID: "t", timestamp: 0, changes: changes)], to: store)
+    _ = try await get("\(store)/changes")
+    #expect(try await heldCount(store) == Int64(count))
+  }
+
+  fileprivate func heldCount(_ store: String) async throws -> Int64? {
+    try await get("\(store)/status").json["quarantined"]?.int64
+  }
+
   fileprivate func historyCount() async throws -> Int64? {
     try await get("A/history", ["resultType": "count"]).json["count"]?.int64
   }
@@ -104,15 +120,7 @@ extension ObjectPlaneWorld {
       try await ObjectPlaneWorld.with(kind) { world in
         try await world.setUp("A")
         try await world.setUp("B")
-        let changes = (1...count).map { number in
-          HistoryChange(
-            changeType: .update, entity: "Tag", objectID: "unknown \(number)",
-            attributes: [NamedValue(name: "name", value: .string("x"))])
-        }
-        try await world.appendWithoutExport(
-          [HistoryTransaction(transactionID: "t", timestamp: 0, changes: changes)], to: "A")
-        _ = try await world.get("A/changes")
-        #expect(try await world.get("A/status").json["quarantined"]?.int64 == Int64(count))
+        try await world.holdBack(count, in: "A")
         let turns = try await world.turns("DELETE", "stores/A")
         var journaled = 0
         var last: Int64 = 0
@@ -124,6 +132,21 @@ extension ObjectPlaneWorld {
         if few == 0 { few = turns }
         if count > 1 { #expect(turns >= few + 2, "\(turns) \(few)") }
       }
+    }
+  }
+
+  @Test func `a removal that breaks off leaves the store with its held-back changes`() async throws {
+    let commits = FailingCommits()
+    try await ObjectPlaneWorld.with(.memory, commitFailure: { _ in commits.next() }) { world in
+      try await world.setUp("A", with: 1200)
+      try await world.holdBack(150, in: "A")
+      commits.fail(3)
+      #expect(try await world.send(world.request("DELETE", "stores/A")).status != 200)
+      #expect(!commits.isDue)
+      #expect(try await world.historyCount() ?? .max < 1201, "the removal had begun")
+      #expect(try await world.heldCount("A") == 150)
+      #expect(try await world.send(world.request("DELETE", "stores/A")).status == 200)
+      #expect(try await world.get("A/status").status == 404)
     }
   }
 }

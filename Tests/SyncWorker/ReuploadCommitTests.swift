@@ -4,24 +4,7 @@ import JSON
 import RecordStore
 import Records
 import ServiceBus
-import Synchronization
 import Testing
-
-/// Fails one commit.
-private final class FailingCommit: Sendable {
-  /// Commits up to the one that fails, that one included; nil: none fails.
-  private let left = Mutex<Int?>(nil)
-
-  var isDue: Bool { left.withLock { $0 != nil } }
-  func fail(_ number: Int) { left.withLock { $0 = number } }
-  func next() -> StoreError? {
-    left.withLock { left in
-      guard let number = left else { return nil }
-      left = number > 1 ? number - 1 : nil
-      return number > 1 ? nil : .full("disk")
-    }
-  }
-}
 
 private let photo =
   #"""
@@ -57,7 +40,7 @@ extension ObjectPlaneWorld {
 {
   var (number, isThrough) = (1, false)
   while !isThrough {
-    let commits = FailingCommit()
+    let commits = FailingCommits()
     try await ObjectPlaneWorld.with(.memory, keepsPastStates: true, commitFailure: { _ in commits.next() }) { world in
       let (a, b) = (try await Device("A", world), try await Device("B", world))
       try await world.save("A", tag("T") + "," + tag("U") + "," + photo, query: ["wait": "export"])

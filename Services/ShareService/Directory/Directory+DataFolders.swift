@@ -92,7 +92,7 @@ extension Directory {
     let news = zip(opened, earlier).filter { $0.epoch > $1 }.map(\.0)
     if news.isEmpty { return false }
     return try change {
-      if zip(opened, earlier).contains(where: { $0.isRenewed(since: $1) }) { try repeatDepartures() }
+      try repeatDepartures(in: zip(opened, earlier).filter { $0.isRenewed(since: $1) }.map(\.0))
       for opened in news { try set(Self.subject(ofShard: opened.shard), Known(epoch: opened.epoch, nonce: "")) }
       return try noteClusters(of: news)
     }

@@ -1,7 +1,9 @@
 // Deleted users: their row and credentials go at once; the shards remove their data later.
 
+import MessagePack
 import Records
 import SQLite
+import ServiceBus
 import ServiceKit
 
 /// A deleted user, until all their data are removed.
@@ -15,6 +17,17 @@ struct Departure: Sendable, Hashable {
   /// True for the second and last removal. It removes data that came after the first with credentials that a gateway
   /// still accepted.
   let isLast: Bool
+}
+
+/// A shard that was renewed, perhaps from a backup of before some departures. It removes those users' data once more.
+struct RenewedShard: Codable, Hashable, Sendable {
+  let shard: Int
+  let epoch: Int64
+  /// Shards of the installation at that time. Later ones may have a part of this one.
+  let shardCount: Int
+
+  /// The shards that may have its data.
+  func shards(of count: Int) -> [Int] { [shard] + (shardCount..<max(count, shardCount)) }
 }
 
 extension Directory {
@@ -111,17 +124,68 @@ extension Directory {
     }
   }
 
-  /// Has the shards remove the data of all departed users once more, within a change: a backup may have brought them
-  /// back.
-  func repeatDepartures() throws {
+  // MARK: Renewed shards
+
+  private static let renewedName = "renewedShards"
+
+  /// Those whose repeated removals are not finished.
+  func renewedShards() throws -> [RenewedShard] {
+    guard let bytes = try DirectoryFormat.value(Self.renewedName, in: connection) else { return [] }
+    return try MessagePackDecoder().decode([RenewedShard].self, from: bytes)
+  }
+
+  private func set(_ renewed: [RenewedShard]) throws {
+    try DirectoryFormat.set(Self.renewedName, try MessagePackEncoder().encode(renewed), in: connection)
+  }
+
+  /// Has renewed shards remove the data of all departed users once more, within a change.
+  func repeatDepartures(in renewed: [NoteShardEpochs.Opened]) throws {
+    if renewed.isEmpty { return }
+    let shards = Set(renewed.map(\.shard))
+    try set(
+      renewedShards().filter { !shards.contains($0.shard) }
+        + renewed.map { RenewedShard(shard: $0.shard, epoch: $0.epoch, shardCount: shardCount) })
+  }
+
+  /// Notes that a shard has removed what it should. One that was renewed again meanwhile stays.
+  func finish(_ renewed: RenewedShard) throws {
+    try change { try set(renewedShards().filter { $0 != renewed }) }
+  }
+
+  /// The next departed user whose data a backup may have brought back, ascending by record name. A departure that is
+  /// new reaches every shard anyway.
+  func departedUser(after recordName: String) throws -> String? {
     try connection.statement(
       SQL(
-        "departure.again",
+        "departure.next",
         """
-        UPDATE departure SET due = ?1, name = CASE WHEN name = '' THEN recordName ELSE name END \
-        WHERE isLast <> 0 AND (name <> '' OR due > ?1)
+        SELECT recordName FROM departure WHERE isLast <> 0 AND (name <> '' OR due > ?1) AND recordName > ?2 \
+        ORDER BY recordName LIMIT 1
         """)
-    ).binding(clock.now).run()
+    ).binding(clock.now, recordName).first { $0.text(0) }
+  }
+
+  /// As `departure(of:)`, also one that was finished and that a renewed shard repeats.
+  /// - Returns: the departure, and whether data are being removed now.
+  func shownDeparture(of name: String) throws -> (departure: Departure, isRemoving: Bool)? {
+    let isRepeated = try !renewedShards().isEmpty
+    if let departure = try departure(of: name) {
+      return (departure, isRepeated || !departure.isLast || departure.due <= clock.now)
+    }
+    guard isRepeated else { return nil }
+    return try connection.statement(
+      SQL(
+        "departure.finished",
+        "SELECT recordName, recordName, requested, due, isLast FROM departure WHERE recordName = ?1 AND due > ?2")
+    ).binding(name, clock.now).first(Self.departure).map { ($0, true) }
+  }
+
+  /// Users whose data are being removed.
+  func departingCount() throws -> Int {
+    let isRepeated = try !renewedShards().isEmpty
+    return try connection.statement(
+      SQL("departure.count", "SELECT count(*) FROM departure WHERE name <> '' OR due > ?1")
+    ).binding(isRepeated ? clock.now : Int64.max).first { $0.int(0) } ?? 0
   }
 
   /// The user's belongings in the directory besides their row.

@@ -77,10 +77,10 @@ extension OperatorAPI {
   func showUser(_ request: Request) async throws -> OperatorAnswer {
     let name = request.rest[0]
     guard try await directory.userExists(name) else {
-      guard let departure = try await directory.departure(of: name) else {
+      guard let (departure, isRemoving) = try await directory.shownDeparture(of: name) else {
         throw RecordError(.notFound, "There is no user '\(name)'")
       }
-      return Self.answer(departure)
+      return Self.answer(departure, isRemoving: isRemoving)
     }
     let recordName = try await directory.recordName(ofUser: name)
     guard let user = try await directory.user(recordName: recordName) else {
@@ -148,14 +148,15 @@ extension OperatorAPI {
     await publish(DirectoryChanged(credentials: true, schemas: []))
     removals.notice()
     log.info("a user was deleted", ["user": .text(departure.recordName)])
-    return Self.answer(departure)
+    let isRemoving = try await directory.shownDeparture(of: departure.recordName)?.isRemoving ?? true
+    return Self.answer(departure, isRemoving: isRemoving)
   }
 
-  private static func answer(_ departure: Departure) -> OperatorAnswer {
+  private static func answer(_ departure: Departure, isRemoving: Bool) -> OperatorAnswer {
     OperatorAnswer { writer in
       writer.member("name", departure.name)
       writer.member("userRecordName", departure.recordName)
-      writer.member("state", departure.isLast ? "removed" : "removing")
+      writer.member("state", isRemoving ? "removing" : "removed")
       writer.member("deleted", departure.requested)
     }
   }

@@ -13,6 +13,8 @@ actor UserRemovals {
   private var map: @Sendable () async -> ClusterMap? = { nil }
   /// The shards that finished each departure. After a restart they are asked again.
   private var done: [Departure: Set<Int>] = [:]
+  /// The last user whose data the shards have removed once more, for each renewed shard. After a restart they begin anew.
+  private var repeated: [RenewedShard: [Int: String]] = [:]
   private let rounds = Rounds(every: pause)
 
   /// Time limit for one shard, which may have to read millions of rows.
@@ -36,30 +38,43 @@ actor UserRemovals {
   /// Runs until the task is cancelled.
   func run() async { await rounds.run { await round() } }
 
-  /// Asks the shards to remove the data of every departure that is due.
+  /// Asks the shards to remove the data of every departure that is due, new ones first. Then renewed shards remove once
+  /// more what a backup may have brought back, a user at a time: a new departure does not wait for them.
   func round() async {
     do {
-      let now = clock.now
-      for departure in try await directory.departures() where departure.due <= now { try await remove(departure) }
+      var tried: Set<Departure> = []
+      var failing: Set<Int> = []
+      while true {
+        if let departure = try await dueDepartures().first(where: { !tried.contains($0) }) {
+          tried.insert(departure)
+          try await remove(departure)
+        } else if let (renewed, shard, user) = try await nextRepetition(besides: failing) {
+          if await forget(user, in: shard) {
+            repeated[renewed, default: [:]][shard] = user
+          } else {
+            failing.insert(shard)
+          }
+        } else {
+          return
+        }
+      }
     } catch {
       log.error("deleted users could not be looked up", ["error": .text(String(describing: error))])
     }
   }
 
+  /// Those that are due, first the ones whose data no shard was asked to remove before.
+  private func dueDepartures() async throws -> [Departure] {
+    let departures = try await directory.departures()
+    // Some were finished, or became due anew, while they were worked on.
+    if !done.isEmpty { done = done.filter { departures.contains($0.key) } }
+    let due = departures.filter { $0.due <= clock.now }
+    return due.filter { !$0.isLast } + due.filter(\.isLast)
+  }
+
   private func remove(_ departure: Departure) async throws {
     for shard in 0..<directory.shardCount where done[departure]?.contains(shard) != true {
-      guard let bus, let map = await map(), map.holders.indices.contains(shard), let holder = map.holders[shard] else {
-        continue
-      }
-      do throws(BusError) {
-        let message = ForgetUser(shard: shard, userRecordName: departure.recordName)
-        _ = try await bus.call(message, body: [], to: .peer(holder), within: Self.shardLimit)
-        done[departure, default: []].insert(shard)
-      } catch {
-        log.warning(
-          "a deleted user's data are still in a shard",
-          ["shard": .integer(Int64(shard)), "reason": .text(error.reason)])
-      }
+      if await forget(departure.recordName, in: shard) { done[departure, default: []].insert(shard) }
     }
     guard done[departure]?.count == directory.shardCount else { return }
     try await directory.finish(departure)
@@ -67,5 +82,42 @@ actor UserRemovals {
     log.info(
       "a deleted user's data are removed from all shards",
       ["user": .text(departure.recordName), "last": .text(departure.isLast ? "yes" : "no")])
+  }
+
+  /// The next user to be removed from a renewed shard once more; finishes shards that have removed all.
+  private func nextRepetition(besides failing: Set<Int>) async throws -> (RenewedShard, shard: Int, user: String)? {
+    let all = try await directory.renewedShards()
+    if !repeated.isEmpty { repeated = repeated.filter { all.contains($0.key) } }
+    for renewed in all {
+      var isFinished = true
+      for shard in renewed.shards(of: directory.shardCount) {
+        guard let user = try await directory.departedUser(after: repeated[renewed]?[shard] ?? "") else { continue }
+        if !failing.contains(shard) { return (renewed, shard, user) }
+        isFinished = false
+      }
+      if isFinished {
+        try await directory.finish(renewed)
+        log.info(
+          "a renewed shard has removed the data of deleted users once more", ["shard": .integer(Int64(renewed.shard))])
+      }
+    }
+    return nil
+  }
+
+  /// - Returns: false if the shard has no holder, or its holder fails.
+  private func forget(_ user: String, in shard: Int) async -> Bool {
+    guard let bus, let map = await map(), map.holders.indices.contains(shard), let holder = map.holders[shard] else {
+      return false
+    }
+    do throws(BusError) {
+      let message = ForgetUser(shard: shard, userRecordName: user)
+      _ = try await bus.call(message, body: [], to: .peer(holder), within: Self.shardLimit)
+      return true
+    } catch {
+      log.warning(
+        "a deleted user's data are still in a shard",
+        ["shard": .integer(Int64(shard)), "reason": .text(error.reason)])
+      return false
+    }
   }
 }

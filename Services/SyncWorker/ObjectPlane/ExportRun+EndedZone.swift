@@ -28,7 +28,7 @@ extension ExportRun {
   ) throws -> Unwritten? {
     guard let zone else { return nil }
     let standing = try ZoneStanding(of: mirror, to: zone, in: transaction)
-    if case .letGo = standing { return try leaveOutHeld(&retried, standing, zone, of: mirror, in: transaction) }
+    if case .letGo(let hold) = standing { return try leaveOutHeld(&retried, hold, of: mirror, in: transaction) }
     guard let refusal = standing.refusal else { return nil }
     let locator = try ObjectLocator(of: mirror, in: transaction)
     func isGone(_ objectID: String) throws -> Bool { try locator.lastZoneName(of: objectID) == zone.zoneName }
@@ -54,37 +54,29 @@ extension ExportRun {
   /// Takes out the held-back changes from before the store let the zone's objects go: they go with them. A worker may
   /// have died before it journaled them.
   private func leaveOutHeld(
-    _ retried: inout [RetriedObject], _ standing: ZoneStanding, _ zone: StoredZone, of mirror: StoredMirror,
+    _ retried: inout [RetriedObject], _ hold: StoredZoneHold, of mirror: StoredMirror,
     in transaction: any ShardTransaction
   ) throws -> Unwritten? {
     if retried.isEmpty { return nil }
     let locator = try ObjectLocator(of: mirror, in: transaction)
     var (lost, kept): ([RetriedObject], [RetriedObject]) = ([], [])
     var changes: [HistoryTransaction] = []
-    var refusal: (cause: QuarantineCause, reason: String)?
     for var object in retried {
-      if try locator.lastZoneName(of: object.row.name) == zone.zoneName {
-        var rest: [HistoryTransaction] = []
-        for part in object.held.parts {
-          let cause = QuarantineCause(rawValue: object.row.cause)
-          if let found = standing.refusal(ofChangesHeldAt: part.timestamp, for: cause) {
-            refusal = found
-            changes.append(part)
-          } else {
-            rest.append(part)
-          }
-        }
-        if rest.isEmpty {
+      if try locator.lastZoneName(of: object.row.name) == hold.zoneName {
+        let (gone, since) = hold.split(object.held.parts, heldFor: object.row.cause)
+        changes += gone
+        if since.isEmpty {
           lost.append(object)
           continue
         }
-        object.held.parts = rest
+        object.held.parts = since
       }
       kept.append(object)
     }
-    guard let refusal else { return nil }
+    if changes.isEmpty { return nil }
     retried = kept
-    var unwritten = try keep(changes, retried: lost, for: refusal, from: zone.zoneName, of: mirror, in: transaction)
+    var unwritten = try keep(
+      changes, retried: lost, for: ZoneStanding.gone(hold.end), from: hold.zoneName, of: mirror, in: transaction)
     unwritten.takesOthers = true
     return unwritten
   }

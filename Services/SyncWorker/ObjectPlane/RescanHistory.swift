@@ -17,7 +17,7 @@ extension StoreCall {
   private static func goneUntil(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> Int64 {
     let zone = try mirror.defaultZoneName.flatMap { try snapshot.zone(named: $0, in: mirror.databaseKey) }
     switch try ZoneStanding(of: mirror, to: zone, in: snapshot) {
-    case .letGo(_, let time): return time
+    case .letGo(let hold): return hold.heldAt
     case let standing: return standing.refusal == nil ? .min : .max
     }
   }
@@ -31,7 +31,7 @@ extension StoreCall {
     var run = try await exportRun(for: mirror)
     var rescan = HistoryRescan()
     try await forEachTransaction(of: mirror, after: mirror.purgedTransactionNumber, through: .max) { row in
-      rescan.note(row.transaction, number: row.number, byteCount: row.byteCount) { !row.missing.contains($0) }
+      rescan.note(row.transaction, number: row.number) { !row.missing.contains($0) }
     }
     context.log.info(
       "a store's history was scanned for objects that its zone lacks",
@@ -61,8 +61,6 @@ extension StoreCall {
   private struct ScannedTransaction: Sendable {
     let number: Int64
     let transaction: HistoryTransaction
-    /// Its stored length.
-    let byteCount: Int
     /// The names of its objects that have neither record nor tombstone.
     let missing: Set<String>
   }
@@ -86,7 +84,7 @@ extension StoreCall {
           let transaction = try decoded(row, of: current)
           let names = Set(transaction.changes.map(\.objectID))
           return ScannedTransaction(
-            number: row.number, transaction: transaction, byteCount: row.payload.count,
+            number: row.number, transaction: transaction,
             missing: try names.filter { try locator.row(of: $0) == nil && !locator.isEnded($0) })
         }
         return (scanned, rows.last?.number)

@@ -77,7 +77,8 @@ extension StoreCall {
     let at = now
     try await exportingFirst(startNext: startNext) { transaction, mirror -> Void? in
       let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: at)
-      guard try journal.takeHeld(of: mirror), try mirror.hasShortHistory(in: transaction) else { return nil }
+      // The history goes first: a removal that nobody finishes leaves a store that will export its held-back changes.
+      guard try mirror.hasShortHistory(in: transaction), try journal.takeHeld(of: mirror) else { return nil }
       return try transaction.deleteMirror(mirror.key)
     }
     return PlaneAnswer(body: StoreAnswer.empty)

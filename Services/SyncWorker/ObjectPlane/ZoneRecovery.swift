@@ -122,16 +122,26 @@ extension StoreCall {
   /// Rows of one commit.
   private static let heldPageCount = 100
 
-  /// Journals all held-back changes of a zone whose objects go with it, so that none comes back by itself.
+  /// Journals the held-back changes of a zone that went with its objects, so that none comes back by itself. Changes
+  /// that came since stay: the call may be a repeated one.
   func journalHeld(of mirror: StoredMirror, in zoneName: String) async throws(RecordError) {
     try await forEachHeld(of: mirror, in: zoneName) { [at = now] rows, transaction in
+      guard let hold = try transaction.zoneHolds(of: mirror.key).first(where: { $0.zoneName == zoneName }) else {
+        return
+      }
       let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: at)
       for row in rows {
         guard let payload = try transaction.quarantinedChanges(row.key) else { continue }
-        for loss in UnexportedChanges(try HeldTransactions(decoding: payload).parts, of: mirror).losses {
-          try journal.append(loss, inZone: zoneName)
+        let (gone, since) = hold.split(try HeldTransactions(decoding: payload).parts, heldFor: row.cause)
+        if gone.isEmpty { continue }
+        for loss in UnexportedChanges(gone, of: mirror).losses { try journal.append(loss, inZone: zoneName) }
+        if since.isEmpty {
+          try transaction.removeQuarantined(row.name, of: mirror.key)
+        } else {
+          let rest = HeldTransactions(since)
+          try transaction.putQuarantined(
+            row, changes: rest.encoded(), assets: rest.assets.filter { try transaction.hasContent(of: $0) })
         }
-        try transaction.removeQuarantined(row.name, of: mirror.key)
       }
     }
   }

@@ -1,5 +1,6 @@
 // Determines how a store stands to a zone that ended, which decides about its objects there and its saves.
 
+import History
 package import Mirroring
 package import RecordStore
 package import Records
@@ -15,8 +16,8 @@ package enum ZoneStanding: Hashable, Sendable {
   case paused(ZoneEnd)
   /// The zone ended, and the store sends its objects again; until then it has objects that nobody else has.
   case renewed
-  /// The store let the zone's objects go, at a time in milliseconds since 1970: its later saves are new.
-  case letGo(ZoneEnd, at: Int64)
+  /// The store let the zone's objects go: its later saves are new.
+  case letGo(StoredZoneHold)
 
   /// A zone that never ended costs one comparison.
   package init(of mirror: StoredMirror, to zone: StoredZone?, in snapshot: any ShardSnapshot) throws {
@@ -30,7 +31,7 @@ package enum ZoneStanding: Hashable, Sendable {
       switch hold.decision {
       case nil: self = .paused(hold.end)
       case ZonePolicy.keepAndReupload.rawValue: self = .renewed
-      case ZonePolicy.delete.rawValue: self = .letGo(hold.end, at: hold.heldAt)
+      case ZonePolicy.delete.rawValue: self = .letGo(hold)
       default: break
       }
       return
@@ -50,15 +51,8 @@ package enum ZoneStanding: Hashable, Sendable {
     }
   }
 
-  /// As `refusal`, for changes that were held back.
-  /// - Parameter heldAt: the time at which they began to wait, in milliseconds since 1970.
-  func refusal(ofChangesHeldAt heldAt: Int64, for cause: QuarantineCause?) -> (cause: QuarantineCause, reason: String)?
-  {
-    guard case .letGo(let end, let time) = self else { return refusal }
-    return heldAt < time || cause == .zonePaused ? Self.gone(end) : nil
-  }
-
-  private static func gone(_ end: ZoneEnd) -> (cause: QuarantineCause, reason: String) {
+  /// The reason why changes for objects that went with their zone are not written.
+  static func gone(_ end: ZoneEnd) -> (cause: QuarantineCause, reason: String) {
     (.zoneEnded, "the zone is gone (\(end.name)), and its objects with it")
   }
 
@@ -68,6 +62,19 @@ package enum ZoneStanding: Hashable, Sendable {
     case .whole, .letGo: false
     case .ended, .paused, .renewed: true
     }
+  }
+}
+
+extension StoredZoneHold {
+  /// Tells held-back changes that went with the zone's objects from those that came since.
+  /// - Parameter cause: why they wait, as `StoredQuarantine` has it.
+  func split(_ parts: [HistoryTransaction], heldFor cause: Int) -> (
+    gone: [HistoryTransaction], since: [HistoryTransaction]
+  ) {
+    guard decision == ZonePolicy.delete.rawValue else { return ([], parts) }
+    if cause == QuarantineCause.zonePaused.rawValue { return (parts, []) }
+    // A commit that ends a zone exports first: its time is that of the changes that it held back.
+    return (parts.filter { $0.timestamp <= heldAt }, parts.filter { $0.timestamp > heldAt })
   }
 }
 

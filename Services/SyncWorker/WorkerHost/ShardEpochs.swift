@@ -74,12 +74,15 @@ actor ShardEpochs: ShardWork {
     }
   }
 
-  /// A new or accepted shard serves only after the directory knows it. Otherwise another worker could make the same
-  /// shard, or renew it again.
+  /// A shard that was made, or renewed because an operator accepted it, serves only after the directory knows it.
+  /// Otherwise another worker could make the same shard, or renew it again. A full disk allows neither: what it has is
+  /// served.
   func noteFirst(_ store: any ShardStore) async {
-    let isAccepted = known[store.shard]?.accepted ?? 0 > 0
+    let accepted = known[store.shard]?.accepted ?? 0
     known[store.shard] = Known(least: store.epoch)
-    if store.epoch == 1 || isAccepted { await noteUntilKnown(store) }
+    let opened = NoteShardEpochs.Opened(shard: store.shard, epoch: store.epoch)
+    let isRenewed = accepted > 0 && opened.isRenewed(since: accepted)
+    if store.isEpochStored, store.epoch == 1 || isRenewed { await noteUntilKnown(store) }
   }
 
   /// Reports the epoch of any other shard in the background. Until then the directory knows a slightly lower one.

@@ -13,6 +13,7 @@ public struct HistoryRescan: Sendable {
     /// The first and the last transaction that change it.
     let first: Int64
     var last: Int64
+    /// The length of its changes.
     var byteCount = 0
   }
 
@@ -26,14 +27,12 @@ public struct HistoryRescan: Sendable {
   public init() {}
 
   /// Notes the objects of the history's next transaction.
-  /// - Parameters:
-  ///   - byteCount: the transaction's stored length.
-  ///   - hasRecord: whether the zone has a record or tombstone of that name.
-  public mutating func note(
-    _ transaction: HistoryTransaction, number: Int64, byteCount: Int, hasRecord: (String) throws -> Bool
-  ) rethrows {
+  /// - Parameter hasRecord: whether the zone has a record or tombstone of that name.
+  public mutating func note(_ transaction: HistoryTransaction, number: Int64, hasRecord: (String) throws -> Bool)
+    rethrows
+  {
     if case .skip = Exporter.Treatment(author: transaction.author) { return }
-    let share = byteCount / max(transaction.changes.count, 1)
+    var alone = transaction
     for change in transaction.changes {
       let name = change.objectID
       if places[name] == nil, try !hasRecord(name) {
@@ -42,13 +41,16 @@ public struct HistoryRescan: Sendable {
       }
       guard let place = places[name] else { continue }
       missing[place].last = number
-      missing[place].byteCount += share
+      // One transaction may have large objects beside many small ones, so a share of its length would say nothing.
+      alone.changes = [change]
+      missing[place].byteCount += alone.encoded().count
     }
   }
 
   public var missingCount: Int { missing.count }
 
-  /// The next objects, whose changes are `byteLimit` long together, or a single longer one; nil when none is left.
+  /// The next objects, whose changes are at most `byteLimit` long together, or a single one with longer changes; nil when
+  /// none is left.
   /// - Parameter objectLimit: the most objects of a batch.
   public mutating func nextRound(objectLimit: Int, byteLimit: Int) -> Round? {
     guard next < missing.count else { return nil }
