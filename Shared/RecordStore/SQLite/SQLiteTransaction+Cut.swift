@@ -3,6 +3,12 @@
 import PostgreSQL
 import Records
 
+extension StoreError {
+  static func dividing(_ shard: Int, into other: Int) -> StoreError {
+    .io("the division of shard \(shard) waits for its last step: shard \(other) can't be opened yet")
+  }
+}
+
 extension SQLiteTransaction {
   /// Leaves the shard a half of its databases. Ends all writing with the commit: the next group finds another epoch,
   /// and the next owner the part.
@@ -10,8 +16,13 @@ extension SQLiteTransaction {
   ///   - part: the half that stays.
   ///   - split: the number of the division, which the new shard has until it may be opened.
   ///   - shard: the new shard.
-  func narrow(to part: ShardPart, by split: Int64, for shard: Int) throws {
+  ///   - cluster: of the new shard.
+  /// - Throws: `StoreError.io` while an earlier division waits for its last step: its note is all that leads to that
+  ///   new shard.
+  func narrow(to part: ShardPart, by split: Int64, for shard: Int, in cluster: String? = nil) throws {
+    if try meta(.split) != 0 { throw StoreError.dividing(self.shard, into: Int(try meta(.splitShard))) }
     for (key, value) in [(MetaKey.cut, 1), (.split, split), (.splitShard, Int64(shard))] { try setMeta(key, value) }
+    if let cluster { try setMeta(.splitCluster, try symbol(cluster)) }
     switch session.connection {
     case .sqlite:
       try setMeta(.shardCount, part.modulus)
@@ -22,8 +33,11 @@ extension SQLiteTransaction {
     }
   }
 
-  /// Forgets the number of a division, once the new shard may be opened.
-  func forgetSplit() throws { try write { for key in [MetaKey.split, .splitShard] { try forgetMeta(key) } } }
+  /// Forgets the number of a division, once the new shard may be opened. The removal of its rows begins with the commit.
+  func forgetSplit() throws {
+    try write { for key in [MetaKey.split, .splitShard, .splitCluster] { try forgetMeta(key) } }
+    endsSplit = true
+  }
 
   private func forgetMeta(_ key: MetaKey) throws {
     let forget = try writing(CutQuery.mark)
