@@ -25,6 +25,8 @@ struct ShardMove: Sendable {
   let source, target: PostgreSQLConfiguration
   /// The new shard of a division; nil for a move.
   var newShard: Int?
+  /// The cluster of the target.
+  var targetName: String?
   /// True when the move is given up.
   let isOver: @Sendable () -> Bool
   /// Gets the number of rows that were copied or compared since the last call.
@@ -56,7 +58,10 @@ struct ShardMove: Sendable {
     let tables = try StoredTable.all()
     let log = MoveLog(source, shard: shard, tables: tables)
     let halves = store.part(of: shardCount)?.halves
-    if newShard != nil, halves == nil { throw StoreError.io("shard \(shard) can't be divided any more") }
+    if newShard != nil {
+      if halves == nil { throw StoreError.io("shard \(shard) can't be divided any more") }
+      if let pending = store.pendingSplit { throw StoreError.dividing(shard, into: pending.shard) }
+    }
     let standing = ShardStanding(
       // Above the epoch that the source gets.
       shardCount: newShard == nil ? store.modulus(shardCount) : Int(halves?.leaving.modulus ?? 0),
@@ -202,7 +207,7 @@ struct ShardMove: Sendable {
     }
     try goOn()
     if let newShard, let halves {
-      try transaction.narrow(to: halves.staying, by: standing.move ?? 0, for: newShard)
+      try transaction.narrow(to: halves.staying, by: standing.move ?? 0, for: newShard, in: targetName)
     } else {
       try transaction.leave(by: standing.move ?? 0)
     }

@@ -33,7 +33,7 @@ extension SQLiteTransaction {
     }
   }
 
-  /// Forgets the number of a division, once the new shard may be opened. The removal of its rows begins with the commit.
+  /// Forgets the number of a division, once the new shard may be opened. The removal of its rows begins then.
   func forgetSplit() throws {
     try write { for key in [MetaKey.split, .splitShard, .splitCluster] { try forgetMeta(key) } }
     endsSplit = true

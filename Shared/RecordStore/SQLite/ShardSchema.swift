@@ -243,7 +243,7 @@ enum MetaKey: String, Sendable {
   case remainder
   /// 1 while rows of databases are left that another shard has.
   case cut
-  /// The number of a division, the new shard, and the symbol that is its cluster's name, until that shard may be opened.
+  /// The number of a division, the new shard, and the symbol of its cluster's name, until that shard may be opened.
   case split, splitShard, splitCluster
   /// Of a shard that was split off another one: that shard, and the number of the division.
   case source, origin
