@@ -97,6 +97,7 @@ public final class ClusteredRecordStore: RecordStore {
     let first = told?.cluster ?? (clusters.count == 1 ? clusters.keys.first : nil) ?? ClusterAddress.main
     let (cluster, opened) = try await openWhereItIs(shard, epoch, bound, first, told)
     guard let store = opened as? SQLiteShardStore else { return opened }
+    try await checkRenewed(store, since: epoch, isAccepted: bound > 0)
     shards.withLock { $0[shard, default: Shard()].note(store, in: cluster) }
     if store.pendingSplit != nil { endings.add { await self.endSplit(store) } }
     moves.add { await self.endLog(store, cluster) }
@@ -127,9 +128,9 @@ public final class ClusteredRecordStore: RecordStore {
           "shard \(shard) is new to the directory, and could be in the cluster \(other), which --records does not name")
       }
     }
-    let isDoubtful = shards.withLock { $0[shard]?.isDoubtful == true }
+    let isDoubtful = bound == 0 && shards.withLock { $0[shard]?.isDoubtful == true }
     if isDoubtful || told?.arrival != nil,
-      let found = try await find(shard, askingAll: false, arrival: told?.arrival)
+      let found = try await find(shard, askingAll: isDoubtful, arrival: told?.arrival)
     {
       return try await open(found, max(epoch, 1))
     }
@@ -152,6 +153,21 @@ public final class ClusteredRecordStore: RecordStore {
     // Dropped because a cluster that is away as well is tried again with the other one.
     let standing = try? await WorkerThread.value("find \(shard)") { try configuration.look(atShard: shard) }
     return standing?.hasArrived == true
+  }
+
+  /// Closes a shard whose epoch is a renewed one if another cluster has the shard as well: its own may have been
+  /// brought back to before a move. Its epoch would keep the directory from the other one.
+  /// - Parameter isAccepted: whether the operator has accepted the shard's losses. Then a cluster that is away, and
+  ///   perhaps lost, does not matter.
+  private func checkRenewed(_ store: SQLiteShardStore, since known: Int64, isAccepted: Bool) async throws {
+    guard clusters.count > 1, known > 0, ShardRenewal.isRenewed(store.epoch, since: known) else { return }
+    do {
+      _ = try await find(store.shard, askingAll: !isAccepted)
+    } catch {
+      shards.withLock { $0[store.shard]?.isDoubtful = true }
+      await store.close()
+      throw error
+    }
   }
 
   /// The cluster that has the shard; nil: none. Takes the last step of a move, or of a division, that was interrupted
