@@ -143,7 +143,9 @@ public final class ClusteredRecordStore: RecordStore {
       return try await open(found, max(epoch, 1))
     } catch StoreError.unreachable(let reason) {
       // The directory may not have heard of the end of a move.
-      guard epoch > 0, let target = told?.target, await hasArrived(shard, in: target) else { throw StoreError.unreachable(reason) }
+      guard epoch > 0, let target = told?.target, await hasArrived(shard, in: target) else {
+        throw StoreError.unreachable(reason)
+      }
       return try await open(target, epoch)
     }
   }

@@ -74,7 +74,8 @@ extension PostgreSQLConfiguration: MigrationPlace {
         "shard \(moving.shard) \(stem(moving.source)), and \(name) has a copy of one that \(stem(found.source))")
     }
     if moving.isSplitOff, !found.isUnopened {
-      throw StoreError.io("shard \(moving.shard) is to be split off, and \(name) has a copy of it from when it was open")
+      throw StoreError.io(
+        "shard \(moving.shard) is to be split off, and \(name) has a copy of it from when it was open")
     }
   }
 
