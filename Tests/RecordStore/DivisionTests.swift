@@ -1,4 +1,5 @@
 import Records
+import SQLite
 import Testing
 
 @testable import RecordStore
@@ -186,6 +187,64 @@ struct DivisionTests {
     try await shard.settle()
     let kept = try await Self.keys(Array(Self.owners.prefix(2)), in: shard)
     let strangers = try await shard.read { try OwnRows.strangers(to: kept, in: #require($0 as? SQLiteSnapshot)) }
+    #expect(strangers == [])
+    await shard.close()
+  }
+
+  /// The rows of tables that grow with the use of a store.
+  private static func rowCounts(_ shard: any ShardStore) async throws -> [String: Int64] {
+    try await shard.read { snapshot in
+      let connection = try #require(snapshot as? SQLiteSnapshot).session.connection
+      var counts: [String: Int64] = [:]
+      for table in ["history", "settled", "former", "journal", "quarantine", "mirror"] {
+        counts[table] = try connection.statement(SQL("count \(table)", "SELECT count(*) FROM \(table)")).first {
+          $0.int64(0)
+        }
+      }
+      return counts
+    }
+  }
+
+  @Test(arguments: StoreKind.queued)
+  func `no commit that removes the other half takes more than a slice of a store's history`(kind: StoreKind)
+    async throws
+  {
+    let world = try World(kind, shardCount: 1)
+    let whole = try await world.store.open(shard: 0)
+    let place = try await Place(in: whole, owner: "2")
+    for identifier in ["phone", "tablet"] {
+      let mirror = try await HistoryConformanceTests.makeMirror(in: whole, identifier, database: place.database).key
+      for hundred in 0..<13 as Range<Int64> {
+        _ = try await whole.write { transaction in
+          for number in hundred * 100 + 1...hundred * 100 + 100 {
+            try transaction.append(HistoryConformanceTests.transaction(number), to: mirror)
+          }
+        }
+      }
+      _ = try await whole.write { try $0.purgeTransactions(of: mirror, through: 600) }
+      if identifier == "tablet" { try await whole.write { try $0.deleteMirror(mirror) } }
+    }
+    var counts = try await Self.rowCounts(whole)
+    #expect(counts["history"] == 700 && counts["settled"] == 1900 && counts["former"] == 1 && counts["mirror"] == 1)
+    try await Self.narrow(whole)
+
+    // Its own removal waits for the new shard.
+    let shard = try await world.store.open(shard: 0, knownEpoch: 1)
+    let store = try #require(shard as? SQLiteShardStore)
+    while store.core.extent.hasOthers {
+      _ = try await store.enqueue(of: "", runsAlone: true) { try $0.removeOthers(limit: 100) }.value
+      let rest = try await Self.rowCounts(shard)
+      for (table, count) in counts {
+        let left = try #require(rest[table])
+        #expect(left <= count && left >= count - 500, "\(table)")
+      }
+      #expect(try await shard.verify(readsAssets: false).problems == [])
+      counts = rest
+    }
+    #expect(counts.values.allSatisfy { $0 == 0 })
+    try await Self.endSplit(shard)
+    try await shard.settle()
+    let strangers = try await shard.read { try OwnRows.strangers(to: [0], in: #require($0 as? SQLiteSnapshot)) }
     #expect(strangers == [])
     await shard.close()
   }
