@@ -25,14 +25,17 @@ public struct ShardPlacement: Hashable, Sendable {
   public var target: String?
   /// nil: the shard is not asked to be divided.
   public var split: RequestedSplit?
+  /// The number of the division that the shard came by, until it was opened; nil: none.
+  public var arrival: Int64?
   /// The rows that a move or a division has copied or compared; nil: none is under way.
   public var movedRowCount: Int?
   /// Why the last try of it failed.
   public var problem: String?
 
-  public init(cluster: String, target: String? = nil, split: RequestedSplit? = nil) {
+  public init(cluster: String, target: String? = nil, split: RequestedSplit? = nil, arrival: Int64? = nil) {
     self.cluster = cluster
     self.target = target
     self.split = split
+    self.arrival = arrival
   }
 }

@@ -1,4 +1,5 @@
 import Assets
+import CuttingProxy
 import PostgreSQL
 import Records
 import Testing
@@ -39,18 +40,18 @@ struct ClusterFaultTests {
     #expect(try clusters.places() == ["west"])
   }
 
-  /// Brings a cluster back to a state in which it has shard 0 for its own, as `aquifer renew` leaves it.
-  private static func bringBack(_ cluster: PostgreSQLConfiguration) throws {
+  /// Brings a cluster back to a state in which it has shard 0 for its own.
+  /// - Parameter renews: whether `aquifer renew` follows.
+  private static func bringBack(_ cluster: PostgreSQLConfiguration, renews: Bool = true) throws {
     let arriving = ShardStanding(shardCount: 2, epoch: 1, installation: nil, move: 4711)
     try cluster.receive(MovingShard(shard: 0, standing: arriving, counters: [], lastConflict: 0)) { _ in }
     try cluster.admit(shard: 0, move: 4711)
-    #expect(try cluster.renewRestored() == 1)
+    if renews { #expect(try cluster.renewRestored() == 1) }
   }
 
-  @Test func `a shard that two clusters have for their own is served until that is noticed, and then by neither`()
-    async throws
-  {
-    let clusters = try Clusters()
+  /// Makes shard 0 in `west` with one record.
+  /// - Returns: its epoch.
+  private static func fillWest(_ clusters: Clusters) async throws -> Int64 {
     let store = try ClusteredRecordStore(clusters.all, shardCount: 2)
     store.follow(Clusters.told("west"))
     let shard = try await store.open(shard: 0)
@@ -58,24 +59,89 @@ struct ClusterFaultTests {
     _ = try await shard.write { try $0.save(Sample.note("late"), in: place) }
     await store.whenTidy()
     await shard.close()
+    return shard.epoch
+  }
+
+  private static let refusal = StoreError.foreign(
+    "shard 0 is in several clusters, main, west: remove what is not in use")
+
+  @Test func `a renewed shard that two clusters have for their own is handed out by neither, and the newer one later`()
+    async throws
+  {
+    var clusters = try Clusters()
+    let epoch = try await Self.fillWest(clusters)
     // The main cluster and the directory are as they were before the shard left.
     let main = try #require(clusters.all["main"])
     try Self.bringBack(main)
+    let proxy = try clusters.proxy(to: "west")
+    defer { proxy.close() }
+    let later = try ClusteredRecordStore(clusters.all, shardCount: 2)
+    later.follow(Clusters.told("main"))
+    for _ in 0..<2 {
+      await #expect(throws: Self.refusal) { try await later.open(shard: 0, knownEpoch: epoch) }
+    }
+    // Neither when the other cluster is away meanwhile.
+    proxy.set(.init(answerByteCount: 0))
+    await #expect(throws: StoreError.self) { try await later.open(shard: 0, knownEpoch: epoch) }
+    proxy.set(.init())
+    #expect(try clusters.places() == ["main", "west"])
+
+    try clusters.run(["DROP SCHEMA \(main.schema(ofShard: 0)) CASCADE"], in: "main")
+    let found = try await later.open(shard: 0, knownEpoch: epoch)
+    #expect(try await found.read { try $0.counts().records } == 1)
+    await later.whenTidy()
+    #expect(found.failure == nil)
+    await found.close()
+  }
+
+  @Test func `a shard that was renewed is handed out when no other cluster has it, or when its losses are accepted`()
+    async throws
+  {
+    let clusters = try Clusters()
+    try Self.bringBack(try #require(clusters.all["main"]))
+    let lonely = try ClusteredRecordStore(clusters.without("west"), shardCount: 2)
+    lonely.follow(Clusters.told("main"))
+    await #expect {
+      try await lonely.open(shard: 0, knownEpoch: 3)
+    } throws: {
+      if case StoreError.unreachable = $0 { true } else { false }
+    }
+    let accepted = try await lonely.open(shard: 0, knownEpoch: 3, renewingBelow: 3)
+    await accepted.close()
+    let store = try ClusteredRecordStore(clusters.all, shardCount: 2)
+    store.follow(Clusters.told("main"))
+    let shard = try await store.open(shard: 0, knownEpoch: 3)
+    await shard.close()
+  }
+
+  @Test func `a shard that two clusters have for their own is served until that is noticed, and then by neither`()
+    async throws
+  {
+    var clusters = try Clusters()
+    let epoch = try await Self.fillWest(clusters)
+    // The main cluster and the directory are as they were before the shard left.
+    let main = try #require(clusters.all["main"])
+    try Self.bringBack(main, renews: false)
+    let proxy = try clusters.proxy(to: "west")
+    defer { proxy.close() }
     let (news, told) = AsyncStream.makeStream(of: String.self)
     let later = try ClusteredRecordStore(clusters.all, shardCount: 2, report: { told.yield($0) })
     later.follow(Clusters.told("main"))
-    let stale = try #require(try await later.open(shard: 0, knownEpoch: shard.epoch) as? SQLiteShardStore)
+    let stale = try #require(try await later.open(shard: 0, knownEpoch: 1) as? SQLiteShardStore)
     await later.whenTidy()
-    let refusal = StoreError.foreign("shard 0 is in several clusters, main, west: remove what is not in use")
-    #expect(stale.failure == refusal)
+    #expect(stale.failure == Self.refusal)
     await stale.close()
-    await #expect(throws: refusal) { try await later.open(shard: 0, knownEpoch: stale.epoch) }
+    await #expect(throws: Self.refusal) { try await later.open(shard: 0, knownEpoch: stale.epoch) }
+    // The other cluster can't be asked, and has the later saves all the same.
+    proxy.set(.init(answerByteCount: 0))
+    await #expect(throws: StoreError.self) { try await later.open(shard: 0, knownEpoch: stale.epoch) }
+    proxy.set(.init())
     told.finish()
     for await line in news { #expect(!line.contains("no copy")) }
     #expect(try clusters.places() == ["main", "west"])
 
     try clusters.run(["DROP SCHEMA \(main.schema(ofShard: 0)) CASCADE"], in: "main")
-    let found = try await later.open(shard: 0, knownEpoch: shard.epoch)
+    let found = try await later.open(shard: 0, knownEpoch: epoch)
     #expect(try await found.read { try $0.counts().records } == 1)
     await later.whenTidy()
     #expect(found.failure == nil)

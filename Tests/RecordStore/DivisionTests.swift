@@ -1,4 +1,5 @@
 import Records
+import SQLite
 import Testing
 
 @testable import RecordStore
@@ -35,6 +36,13 @@ struct DivisionTests {
     await shard.close()
   }
 
+  /// Tells a divided shard that the new shard may be opened, so that it removes the rows of that one.
+  private static func endSplit(_ shard: any ShardStore) async throws {
+    let store = try #require(shard as? SQLiteShardStore)
+    try await store.enqueue(of: "", runsAlone: true) { try $0.forgetSplit() }.value
+    #expect(shard.pendingSplit == nil)
+  }
+
   private static func keys(_ owners: [DatabaseID], in shard: any ShardStore) async throws -> [Int64] {
     try await shard.read { snapshot in try owners.compactMap { try snapshot.database($0)?.key } }
   }
@@ -62,6 +70,7 @@ struct DivisionTests {
     try await Self.expectNone(of: other[0], in: shard)
     await #expect(throws: StoreError.closed(shard: 0)) { try await shard.read { try $0.database(Self.owners[2]) } }
     await #expect(throws: StoreError.closed(shard: 0)) { try await shard.write { try $0.makeDatabase(Self.owners[2]) } }
+    try await Self.endSplit(shard)
     try await shard.settle()
     try await Self.expectNone(of: other[0], in: shard)
     try await shard.read { snapshot in
@@ -106,6 +115,61 @@ struct DivisionTests {
   }
 
   @Test(arguments: StoreKind.queued)
+  func `a divided shard keeps the rows of the other half until the new shard may be opened`(kind: StoreKind)
+    async throws
+  {
+    let world = try World(kind, shardCount: 1)
+    var shard = try await world.store.open(shard: 0)
+    try await Self.fill(shard, seed: 6)
+    try await shard.settle()
+    #expect(shard.pendingSplit == nil)
+    let other = try await Self.keys([Self.owners[2]], in: shard)
+    let before = try await shard.read { try OwnRows.tallies(of: other, in: #require($0 as? SQLiteSnapshot)) }
+    try await Self.narrow(shard)
+
+    // Several owners in a row.
+    for epoch in 1...3 {
+      shard = try await world.store.open(shard: 0, knownEpoch: Int64(epoch))
+      #expect(shard.pendingSplit == PendingSplit(shard: 1, number: 4711, cluster: nil))
+      for _ in 0..<20 { try await shard.write { _ in } }
+      #expect(try await shard.read { try OwnRows.tallies(of: other, in: #require($0 as? SQLiteSnapshot)) } == before)
+      try await Self.expectNone(of: other[0], in: shard)
+      if epoch < 3 { await shard.close() }
+    }
+    try await Self.endSplit(shard)
+    try await shard.settle()
+    let kept = try await Self.keys(Array(Self.owners.prefix(2)), in: shard)
+    let strangers = try await shard.read { try OwnRows.strangers(to: kept, in: #require($0 as? SQLiteSnapshot)) }
+    #expect(strangers == [])
+    await shard.close()
+    shard = try await world.store.open(shard: 0, knownEpoch: 1)
+    #expect(shard.pendingSplit == nil)
+    await shard.close()
+  }
+
+  @Test(arguments: StoreKind.queued)
+  func `a shard whose division waits for its last step is not divided again, and keeps the note`(kind: StoreKind)
+    async throws
+  {
+    let world = try World(kind, shardCount: 1)
+    try await Self.narrow(try await world.store.open(shard: 0))
+    let shard = try await world.store.open(shard: 0, knownEpoch: 1)
+    let store = try #require(shard as? SQLiteShardStore)
+    let quarter = try #require(Self.part?.halves?.staying)
+    await #expect(throws: StoreError.dividing(0, into: 1)) {
+      try await store.enqueue(of: "", runsAlone: true) { try $0.narrow(to: quarter, by: 4712, for: 2) }.value
+    }
+    try await shard.write { _ in }
+    #expect(shard.pendingSplit == PendingSplit(shard: 1, number: 4711, cluster: nil))
+    try await Self.endSplit(shard)
+    try await store.enqueue(of: "", runsAlone: true) { try $0.narrow(to: quarter, by: 4712, for: 2) }.value
+    await shard.close()
+    let next = try await world.store.open(shard: 0, knownEpoch: 1)
+    #expect(next.part == quarter && next.pendingSplit?.number == 4712)
+    await next.close()
+  }
+
+  @Test(arguments: StoreKind.queued)
   func `the removal of the other databases goes on after any failure, and with another owner`(kind: StoreKind)
     async throws
   {
@@ -115,6 +179,7 @@ struct DivisionTests {
     try await Self.narrow(shard)
     for epoch in 1...4 {
       shard = try await world.store.open(shard: 0, knownEpoch: Int64(epoch))
+      if epoch == 1 { try await Self.endSplit(shard) }
       try await shard.write { _ in }
       await shard.close()
     }
@@ -122,6 +187,64 @@ struct DivisionTests {
     try await shard.settle()
     let kept = try await Self.keys(Array(Self.owners.prefix(2)), in: shard)
     let strangers = try await shard.read { try OwnRows.strangers(to: kept, in: #require($0 as? SQLiteSnapshot)) }
+    #expect(strangers == [])
+    await shard.close()
+  }
+
+  /// The rows of tables that grow with the use of a store.
+  private static func rowCounts(_ shard: any ShardStore) async throws -> [String: Int64] {
+    try await shard.read { snapshot in
+      let connection = try #require(snapshot as? SQLiteSnapshot).session.connection
+      var counts: [String: Int64] = [:]
+      for table in ["history", "settled", "former", "journal", "quarantine", "mirror"] {
+        counts[table] = try connection.statement(SQL("count \(table)", "SELECT count(*) FROM \(table)")).first {
+          $0.int64(0)
+        }
+      }
+      return counts
+    }
+  }
+
+  @Test(arguments: StoreKind.queued)
+  func `no commit that removes the other half takes more than a slice of a store's history`(kind: StoreKind)
+    async throws
+  {
+    let world = try World(kind, shardCount: 1)
+    let whole = try await world.store.open(shard: 0)
+    let place = try await Place(in: whole, owner: "2")
+    for identifier in ["phone", "tablet"] {
+      let mirror = try await HistoryConformanceTests.makeMirror(in: whole, identifier, database: place.database).key
+      for hundred in 0..<13 as Range<Int64> {
+        _ = try await whole.write { transaction in
+          for number in hundred * 100 + 1...hundred * 100 + 100 {
+            try transaction.append(HistoryConformanceTests.transaction(number), to: mirror)
+          }
+        }
+      }
+      _ = try await whole.write { try $0.purgeTransactions(of: mirror, through: 600) }
+      if identifier == "tablet" { try await whole.write { try $0.deleteMirror(mirror) } }
+    }
+    var counts = try await Self.rowCounts(whole)
+    #expect(counts["history"] == 700 && counts["settled"] == 1900 && counts["former"] == 1 && counts["mirror"] == 1)
+    try await Self.narrow(whole)
+
+    // Its own removal waits for the new shard.
+    let shard = try await world.store.open(shard: 0, knownEpoch: 1)
+    let store = try #require(shard as? SQLiteShardStore)
+    while store.core.extent.hasOthers {
+      _ = try await store.enqueue(of: "", runsAlone: true) { try $0.removeOthers(limit: 100) }.value
+      let rest = try await Self.rowCounts(shard)
+      for (table, count) in counts {
+        let left = try #require(rest[table])
+        #expect(left <= count && left >= count - 500, "\(table)")
+      }
+      #expect(try await shard.verify(readsAssets: false).problems == [])
+      counts = rest
+    }
+    #expect(counts.values.allSatisfy { $0 == 0 })
+    try await Self.endSplit(shard)
+    try await shard.settle()
+    let strangers = try await shard.read { try OwnRows.strangers(to: [0], in: #require($0 as? SQLiteSnapshot)) }
     #expect(strangers == [])
     await shard.close()
   }
@@ -159,7 +282,8 @@ struct DivisionTests {
     let tally = try await places.migration(toDatabase: toDatabase).run()
     #expect(tally.moved == 1)
     shard = try await places.store(isInDatabase: toDatabase).open(shard: 0)
-    #expect(shard.part == part)
+    #expect(shard.part == part && shard.pendingSplit == PendingSplit(shard: 2, number: 1, cluster: nil))
+    try await Self.endSplit(shard)
     try await shard.settle()
     let kept = try await Self.keys(Array(Self.owners.prefix(2)), in: shard)
     let strangers = try await shard.read { try OwnRows.strangers(to: kept, in: #require($0 as? SQLiteSnapshot)) }

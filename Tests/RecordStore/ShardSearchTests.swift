@@ -18,10 +18,10 @@ struct ShardSearchTests {
 
   @Test func `a shard is where it has no number of a move`() throws {
     let here = Self.search(["east": (9, 1), "main": (5, nil), "west": (7, 2)])
-    #expect(try here.finding(mayBeMade: false) == .present("main"))
-    #expect(try Self.search([:]).finding(mayBeMade: true) == .nowhere)
+    #expect(try here.finding(askingAll: false) == .present("main"))
+    #expect(try Self.search([:]).finding(askingAll: true) == .nowhere)
     let twice = Self.search(["east": (9, nil), "main": (5, nil)])
-    #expect(throws: StoreError.self) { try twice.finding(mayBeMade: false) }
+    #expect(throws: StoreError.self) { try twice.finding(askingAll: false) }
   }
 
   @Test(arguments: [("east", "west"), ("west", "east")])
@@ -30,15 +30,34 @@ struct ShardSearchTests {
   ) throws {
     // The same owner's move to another cluster was given up: its copy has the same epoch.
     let left = Self.search(["main": (6, 2), target: (7, 2), other: (7, 1)])
-    #expect(try left.finding(mayBeMade: false) == .arrived(target, move: 2))
-    #expect(try Self.search(["main": (6, 2), other: (7, 1)]).finding(mayBeMade: false) == .nowhere)
+    #expect(try left.finding(askingAll: false) == .arrived(target, move: 2))
+    #expect(try Self.search(["main": (6, 2), other: (7, 1)]).finding(askingAll: false) == .nowhere)
   }
 
   @Test func `a cluster that is away matters only for a shard that is found nowhere else, or is made`() throws {
-    #expect(try Self.search(["main": (5, nil)], away: true).finding(mayBeMade: false) == .present("main"))
+    #expect(try Self.search(["main": (5, nil)], away: true).finding(askingAll: false) == .present("main"))
     let left = Self.search(["main": (6, 2), "west": (7, 2)], away: true)
-    #expect(try left.finding(mayBeMade: false) == .arrived("west", move: 2))
-    #expect(throws: Away.self) { try Self.search(["main": (6, 2)], away: true).finding(mayBeMade: false) }
-    #expect(throws: Away.self) { try Self.search(["main": (5, nil)], away: true).finding(mayBeMade: true) }
+    #expect(try left.finding(askingAll: false) == .arrived("west", move: 2))
+    #expect(throws: Away.self) { try Self.search(["main": (6, 2)], away: true).finding(askingAll: false) }
+    #expect(throws: Away.self) { try Self.search(["main": (5, nil)], away: true).finding(askingAll: true) }
+    #expect(throws: Away.self) { try left.finding(askingAll: true) }
+  }
+
+  @Test func `the new shard of a division is found by its number, and only where nobody could open it yet`() throws {
+    func search(move: Int64?, origin: Int64?) -> ShardSearch {
+      var search = ShardSearch(shard: 2)
+      var standing = ShardStanding(shardCount: 4, epoch: 3, installation: nil, move: move)
+      (standing.source, standing.origin) = (0, origin)
+      search.note(standing, in: "west")
+      search.note(Away())
+      return search
+    }
+    let arriving = search(move: 7, origin: 7)
+    #expect(try arriving.finding(askingAll: false, arrival: 7) == .arrived("west", move: 7))
+    #expect(throws: Away.self) { try arriving.finding(askingAll: false, arrival: 8) }
+    #expect(throws: Away.self) { try arriving.finding(askingAll: false) }
+    // It has moved on.
+    #expect(throws: Away.self) { try search(move: 8, origin: 7).finding(askingAll: false, arrival: 8) }
+    #expect(try search(move: nil, origin: 7).finding(askingAll: false, arrival: 7) == .present("west"))
   }
 }

@@ -1,4 +1,5 @@
 import Assets
+import DistantAssets
 import Records
 import Synchronization
 import Testing
@@ -198,6 +199,51 @@ struct SplitTests {
       await shard.close()
     }
     for content in contents { #expect(try assets.open(content.hash, of: 2) != nil) }
+  }
+
+  @Test func `contents that come before the last round are copied while savers go on, and the division goes on`()
+    async throws
+  {
+    var clusters = try Clusters()
+    let folder = try TemporaryFolder()
+    // Refuses copies on a writer's thread.
+    let assets = DistantAssets(AssetFolder(directory: folder.path))
+    for name in clusters.all.keys { clusters.all[name]?.assets = assets }
+    let late = try (0..<2).map { try assets.put([UInt8($0), 7], until: 0) }
+    let (box, begun, rests) = (StoreBox(), Counter(0), Counter(0))
+    let store = try ClusteredRecordStore(
+      clusters.all, shardCount: 2,
+      willTake: { _, step in
+        if step == 1 { _ = begun.next() }
+        guard step == 4, let shard = box.shard else { return }
+        let number = Int(rests.next())
+        if number > late.count { return }
+        let place = try await Place(in: shard, zone: "late \(number)", owner: "2")
+        _ = try await shard.write { try $0.save(BackupTests.note("late", late[number - 1]), in: place) }
+      })
+    store.follow(try Self.told("main", splitInto: nil))
+    let shard = try await store.open(shard: 0)
+    box.fill(store, shard)
+    store.follow(try Self.told("main", splitInto: "west"))
+    let (old, new) = try await Self.divided(shard, in: store)
+    #expect(begun.next() == 2 && rests.next() == 4)
+    for content in late { #expect(try assets.open(content.hash, of: 2) != nil) }
+    #expect(try await new.verify(readsAssets: true).problems == [])
+    await old.close()
+    await new.close()
+  }
+
+  @Test func `each content that another shard gets has the time of a preparation of its own`() throws {
+    let folder = try TemporaryFolder()
+    let assets = DistantAssets(AssetFolder(directory: folder.path))
+    let contents = try (0..<3).map { try assets.put([UInt8($0)], until: 0) }
+      .sorted { $0.hash.lexicographicallyPrecedes($1.hash) }
+    try assets.prepare(Set(contents), for: 0)
+    for content in contents { _ = try assets.adopt(content, into: 0) }
+    let count = assets.callCount
+    try assets.copy(contents, from: 0, to: 2, until: 3600)
+    #expect(assets.callCount == count + 3)
+    #expect(assets.present(contents, in: 2).count == 3)
   }
 
   /// Saves records one by one, and again after each failure, until `count` are saved after the division. A save that is

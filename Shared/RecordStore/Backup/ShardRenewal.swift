@@ -26,6 +26,10 @@ struct ShardRenewal {
   /// How long before the backup a transaction may have been saved and yet be forwarded after it, in milliseconds.
   static let forwardingTime: Int64 = 86_400_000
 
+  /// True for the epoch of a shard that was renewed since it had another one: openings raise it by one, renewals to the
+  /// time in milliseconds.
+  static func isRenewed(_ epoch: Int64, since known: Int64) -> Bool { epoch - known > 60_000 }
+
   /// Renews a shard in a file.
   func run(at path: String) throws {
     do {

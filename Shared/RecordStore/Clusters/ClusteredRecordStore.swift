@@ -8,7 +8,7 @@ import Synchronization
 /// The directory's word is where it looks first. The shards themselves decide: one that has left has the number of its
 /// move, and is looked for in all clusters.
 public final class ClusteredRecordStore: RecordStore {
-  private struct Shard {
+  struct Shard {
     /// As the directory has it.
     var told: ShardPlacement?
     var opened: ShardPlacement?
@@ -35,24 +35,23 @@ public final class ClusteredRecordStore: RecordStore {
   }
 
   public let shardCount: Int
-  private let clusters: [String: PostgreSQLConfiguration]
+  let clusters: [String: PostgreSQLConfiguration]
   private let stores: [String: PostgreSQLRecordStore]
-  private let report: @Sendable (_ news: String) -> Void
-  private let shards = Mutex<[Int: Shard]>([:])
+  let report: @Sendable (_ news: String) -> Void
+  let shards = Mutex<[Int: Shard]>([:])
   /// All clusters that the installation is known to have.
   private let named = Mutex<Set<String>>([])
   /// Moves, and the removal of their logs, which must not meet a move.
-  private let moves = Turns()
+  let moves = Turns()
   /// The removal of copies. Apart, because a cluster that is away must not hold up moves between others.
-  private let removals = Turns()
+  let removals = Turns()
+  /// The last steps of divisions. Apart, because a half of a shard is out of service until then.
+  let endings = Turns()
   /// Called before each step of a move with its number. Tests end a move by an error.
   let willTake: @Sendable (_ shard: Int, _ step: Int) async throws -> Void
 
   /// How long a shard that could not move waits for its next turn, the first time.
   private let pause: Duration
-  /// The first and the longest pause before what a move has left is removed again.
-  private static let tidyPause = Duration.seconds(60)
-  private static let longestTidyPause = Duration.seconds(300)
 
   /// - Parameters:
   ///   - clusters: by name. They have the same prefix of schemas.
@@ -93,22 +92,23 @@ public final class ClusteredRecordStore: RecordStore {
 
   public func open(shard: Int, knownEpoch epoch: Int64, renewingBelow bound: Int64) async throws -> any ShardStore {
     let told = shards.withLock { $0[shard]?.told }
+    // One that was split off is never made.
+    let epoch = shard < shardCount ? epoch : max(epoch, 1)
     let first = told?.cluster ?? (clusters.count == 1 ? clusters.keys.first : nil) ?? ClusterAddress.main
-    let (cluster, opened) = try await openWhereItIs(shard, epoch, bound, first, told?.target)
+    let (cluster, opened) = try await openWhereItIs(shard, epoch, bound, first, told)
     guard let store = opened as? SQLiteShardStore else { return opened }
+    try await checkRenewed(store, since: epoch, isAccepted: bound > 0)
     shards.withLock { $0[shard, default: Shard()].note(store, in: cluster) }
-    if store.part != nil { moves.add { await self.endSplit(store) } }
+    if store.pendingSplit != nil { endings.add { await self.endSplit(store) } }
     moves.add { await self.endLog(store, cluster) }
-    if clusters.count > 1 {
-      let removal = removals.add { await self.removeCopies(store, cluster) }
-      shards.withLock { $0[shard]?.removal = removal }
-    }
+    let removal = removals.add { await self.removeCopies(store, cluster) }
+    shards.withLock { $0[shard]?.removal = removal }
     moveIfAsked(shard)
     return store
   }
 
   private func openWhereItIs(
-    _ shard: Int, _ epoch: Int64, _ bound: Int64, _ first: String, _ target: String?
+    _ shard: Int, _ epoch: Int64, _ bound: Int64, _ first: String, _ told: ShardPlacement?
   ) async throws -> (String, any ShardStore) {
     func open(_ cluster: String, _ epoch: Int64) async throws -> (String, any ShardStore) {
       guard let store = stores[cluster] else {
@@ -120,7 +120,7 @@ public final class ClusteredRecordStore: RecordStore {
     if epoch == 0 {
       // A shard may be made only where none is anywhere.
       let others = named.withLock { $0.subtracting(clusters.keys) }
-      if clusters.count > 1 || !others.isEmpty, let found = try await find(shard, mayBeMade: true) {
+      if clusters.count > 1 || !others.isEmpty, let found = try await find(shard, askingAll: true) {
         return try await open(found, 1)
       }
       if let other = others.min() {
@@ -128,19 +128,24 @@ public final class ClusteredRecordStore: RecordStore {
           "shard \(shard) is new to the directory, and could be in the cluster \(other), which --records does not name")
       }
     }
-    if shards.withLock({ $0[shard]?.isDoubtful == true }), let found = try await find(shard, mayBeMade: false) {
+    let isDoubtful = bound == 0 && shards.withLock { $0[shard]?.isDoubtful == true }
+    if isDoubtful || told?.arrival != nil,
+      let found = try await find(shard, askingAll: isDoubtful, arrival: told?.arrival)
+    {
       return try await open(found, max(epoch, 1))
     }
     do {
       return try await open(first, epoch)
     } catch StoreError.foreign(let reason) {
-      guard let found = try await find(shard, mayBeMade: false), found != first else {
+      guard let found = try await find(shard, askingAll: false), found != first else {
         throw StoreError.foreign(reason)
       }
       return try await open(found, max(epoch, 1))
     } catch StoreError.unreachable(let reason) {
       // The directory may not have heard of the end of a move.
-      guard epoch > 0, let target, await hasArrived(shard, in: target) else { throw StoreError.unreachable(reason) }
+      guard epoch > 0, let target = told?.target, await hasArrived(shard, in: target) else {
+        throw StoreError.unreachable(reason)
+      }
       return try await open(target, epoch)
     }
   }
@@ -152,8 +157,24 @@ public final class ClusteredRecordStore: RecordStore {
     return standing?.hasArrived == true
   }
 
-  /// The cluster that has the shard; nil: none. Takes the last step of a move that was interrupted there.
-  private func find(_ shard: Int, mayBeMade: Bool) async throws -> String? {
+  /// Closes a shard whose epoch is a renewed one if another cluster has the shard as well: its own may have been
+  /// brought back to before a move. Its epoch would keep the directory from the other one.
+  /// - Parameter isAccepted: whether the operator has accepted the shard's losses. Then a cluster that is away, and
+  ///   perhaps lost, does not matter.
+  private func checkRenewed(_ store: SQLiteShardStore, since known: Int64, isAccepted: Bool) async throws {
+    guard clusters.count > 1, known > 0, ShardRenewal.isRenewed(store.epoch, since: known) else { return }
+    do {
+      _ = try await find(store.shard, askingAll: !isAccepted)
+    } catch {
+      shards.withLock { $0[store.shard]?.isDoubtful = true }
+      await store.close()
+      throw error
+    }
+  }
+
+  /// The cluster that has the shard; nil: none. Takes the last step of a move, or of a division, that was interrupted
+  /// there.
+  private func find(_ shard: Int, askingAll: Bool, arrival: Int64? = nil) async throws -> String? {
     let clusters = clusters
     return try await WorkerThread.value("find \(shard)") {
       var search = ShardSearch(shard: shard)
@@ -164,7 +185,7 @@ public final class ClusteredRecordStore: RecordStore {
           search.note(error)
         }
       }
-      switch try search.finding(mayBeMade: mayBeMade) {
+      switch try search.finding(askingAll: askingAll, arrival: arrival) {
       case .nowhere: return nil
       case .present(let cluster): return cluster
       case .arrived(let cluster, let move):
@@ -203,7 +224,7 @@ public final class ClusteredRecordStore: RecordStore {
   public func placement(ofShard shard: Int) -> ShardPlacement? { shards.withLock { $0[shard]?.opened } }
 
   /// Begins the move of an open shard, unless one is under way.
-  private func moveIfAsked(_ shard: Int) {
+  func moveIfAsked(_ shard: Int) {
     shards.withLock { shards in
       guard let state = shards[shard], state.move == nil, let opened = state.opened, let store = state.store else {
         return
@@ -215,6 +236,8 @@ public final class ClusteredRecordStore: RecordStore {
         shards[shard]?.opened?.problem = "--records does not name the cluster \(target)"
         return
       }
+      // The end of the last step asks again.
+      if split != nil, store.pendingSplit != nil { return }
       let number = state.moveNumber + 1
       shards[shard]?.moveNumber = number
       let newShard = split?.shard
@@ -233,7 +256,7 @@ public final class ClusteredRecordStore: RecordStore {
     await shards.withLock { $0[shard]?.removal }?.value
     let isOver = ReadCancellation()
     let move = ShardMove(
-      store: store, shardCount: shardCount, source: source, target: target, newShard: newShard,
+      store: store, shardCount: shardCount, source: source, target: target, newShard: newShard, targetName: name,
       isOver: { isOver.isCancelled },
       report: { count in self.shards.withLock { $0[shard]?.opened?.movedRowCount? += count } },
       willTake: { try await self.willTake(shard, $0) })
@@ -290,111 +313,11 @@ public final class ClusteredRecordStore: RecordStore {
     if isTakenBack { nextTry.cancel() }
   }
 
-  private func note(_ store: SQLiteShardStore, _ change: (inout ShardPlacement) -> Void) {
+  func note(_ store: SQLiteShardStore, _ change: (inout ShardPlacement) -> Void) {
     shards.withLock { shards in
       guard shards[store.shard]?.store === store, var opened = shards[store.shard]?.opened else { return }
       change(&opened)
       shards[store.shard]?.opened = opened
-    }
-  }
-
-  // MARK: Tidying
-
-  /// Returns when what moves have left is removed, or is going to be removed after a pause.
-  func whenTidy() async {
-    await moves.wait()
-    await removals.wait()
-  }
-
-  /// Takes the last step of a division.
-  private func endSplit(_ store: SQLiteShardStore, after pause: Duration = ClusteredRecordStore.tidyPause) async {
-    do {
-      try await SplitEnding(store: store, clusters: clusters).run()
-    } catch StoreError.fenced, StoreError.closed {
-      // Dropped because the next owner does it.
-    } catch {
-      report("the division of shard \(store.shard) waits for its last step: \(error)")
-      later(pause, store) { store in
-        self.moves.add { await self.endSplit(store, after: Self.next(pause)) }
-      }
-    }
-  }
-
-  /// Ends the log that a move has left of an open shard. Costs a read if there is none, as nearly always.
-  private func endLog(
-    _ store: SQLiteShardStore, _ cluster: String, after pause: Duration = ClusteredRecordStore.tidyPause
-  ) async {
-    guard let own = clusters[cluster] else { return }
-    do {
-      let isThere = try await store.read { snapshot in
-        guard case .postgreSQL(let session)? = (snapshot as? SQLiteSnapshot)?.session.connection else { return false }
-        return try MoveLog.isThere(own, shard: store.shard, session)
-      }
-      if !isThere { return }
-      let pending: PendingCommit<Void> = store.enqueue(of: "", runsAlone: true) { transaction in
-        guard case .postgreSQL(let session) = transaction.session.connection else { return }
-        try MoveLog.end(own, shard: transaction.shard, session)
-      }
-      try await pending.value
-    } catch StoreError.fenced, StoreError.closed {
-      // Dropped because the next owner does it.
-    } catch {
-      // Dropped because it is tried again.
-      later(pause, store) { store in
-        self.moves.add { await self.endLog(store, cluster, after: Self.next(pause)) }
-      }
-    }
-  }
-
-  /// Removes the copies of an open shard that moves have left in other clusters.
-  private func removeCopies(
-    _ store: SQLiteShardStore, _ cluster: String, after pause: Duration = ClusteredRecordStore.tidyPause
-  ) async {
-    var areSome = false
-    for (name, configuration) in clusters.sorted(by: { $0.key < $1.key }) where name != cluster {
-      if store.core.queue.isClosed { return }
-      do {
-        let isRemoved = try await WorkerThread.value("tidy \(store.shard)") {
-          try configuration.removeCopy(ofShard: store.shard, knownTo: store.epoch)
-        }
-        if !isRemoved, try await isOwn(store, cluster, as: name) { return }
-        if isRemoved { report("shard \(store.shard) has no copy in the cluster \(name) any more") }
-      } catch {
-        // Dropped because it is tried again, and a copy that was left harms nobody.
-        areSome = true
-      }
-    }
-    guard areSome else { return }
-    later(pause, store) { store in
-      self.removals.add { await self.removeCopies(store, cluster, after: Self.next(pause)) }
-    }
-  }
-
-  /// Takes a shard out of service that two clusters have for their own: one was brought back to before a move. Nobody
-  /// can tell here which one has the later saves.
-  private func isOwn(_ store: SQLiteShardStore, _ cluster: String, as other: String) async throws -> Bool {
-    guard let here = clusters[cluster], let there = clusters[other] else { return false }
-    let areBoth = try await WorkerThread.value("tidy \(store.shard)") {
-      guard let copy = try there.look(atShard: store.shard), copy.move == nil else { return false }
-      // A former owner finds the shard where a later one has moved it.
-      guard let own = try here.look(atShard: store.shard) else { return false }
-      return own.move == nil && own.epoch == store.epoch
-    }
-    if !areBoth { return false }
-    shards.withLock { $0[store.shard]?.isDoubtful = true }
-    store.core.fail(.inSeveral(store.shard, [cluster, other]))
-    return true
-  }
-
-  private static func next(_ pause: Duration) -> Duration { min(pause * 2, longestTidyPause) }
-
-  private func later(
-    _ pause: Duration, _ store: SQLiteShardStore, _ work: @escaping @Sendable (SQLiteShardStore) -> Void
-  ) {
-    Task { [weak store] in
-      // Dropped because nothing cancels this task.
-      try? await Task.sleep(for: pause)
-      if let store { work(store) }
     }
   }
 }

@@ -113,10 +113,13 @@ struct MoveLog: Sendable {
   }
 
   /// The assets whose rows have changed, as the session's shard has them.
-  /// - Parameter part: nil: all assets.
-  func assets(in part: Part?, _ session: Session, _ body: ([Asset]) throws -> Void) throws {
+  /// - Parameters:
+  ///   - part: nil: all assets.
+  ///   - limit: of a batch, unless it is one asset.
+  func assets(in part: Part?, _ session: Session, by limit: AssetBatch, _ body: ([Asset]) throws -> Void) throws {
     guard let number = tables.firstIndex(where: { $0.name == "asset" }) else { return }
     var batch: [Asset] = []
+    var byteCount: Int64 = 0
     let condition =
       part == nil ? "" : " WHERE hash IN (SELECT hash FROM \(schema).asset WHERE place > ?1 AND place <= ?2)"
     let rows = try StoreConnection.postgreSQL(session).statement(
@@ -127,15 +130,24 @@ struct MoveLog: Sendable {
     }
     try rows.forEach { row in
       batch.append(Asset(hash: row.blob(0), byteCount: row.int64(1)))
-      if batch.count < Self.assetBatchCount { return }
+      byteCount += row.int64(1)
+      if batch.count < limit.count, byteCount < limit.byteCount { return }
       try body(batch)
-      batch = []
+      (batch, byteCount) = ([], 0)
     }
     if !batch.isEmpty { try body(batch) }
   }
 
-  /// As many as a bucket copies in a few seconds.
-  private static let assetBatchCount = 50
+  /// Assets that are worked on together.
+  struct AssetBatch {
+    let count: Int
+    let byteCount: Int64
+
+    /// As many as a bucket copies in a few seconds.
+    static let copied = AssetBatch(count: 50, byteCount: 64 << 20)
+    /// As many as a store finds with one list.
+    static let found = AssetBatch(count: 1000, byteCount: .max)
+  }
 
   /// Brings rows that have changed to the target, and compares them. The target's transaction has older states of them.
   /// - Parameter there: the log of the shard at the target, which gets the entries.

@@ -2,6 +2,7 @@
 
 import Assets
 import PostgreSQL
+import Records
 
 extension PostgreSQLConfiguration {
   /// The state of a shard, whether a worker holds it or not; nil when it never was here, or is another installation's.
@@ -83,11 +84,55 @@ extension PostgreSQLConfiguration {
         guard let found = try Self.standing(session), let number = found.move, isOwn(found) else { return false }
         // The owner's own copy has an epoch above: only by its number.
         guard move == number || move == nil && found.epoch <= epoch + 1 else { return false }
-        try session.queue(Command("copy.patience", "SET LOCAL lock_timeout = '2s'"))
-        try session.queue(Command("copy.drop", "DROP SCHEMA \(schema(ofShard: shard)) CASCADE"))
-        try MoveLog.end(self, shard: shard, session)
+        try drop(shard, session)
         return true
       }
+    }
+  }
+
+  private func drop(_ shard: Int, _ session: Session) throws {
+    try session.queue(Command("copy.patience", "SET LOCAL lock_timeout = '2s'"))
+    try session.queue(Command("copy.drop", "DROP SCHEMA \(schema(ofShard: shard)) CASCADE"))
+    try MoveLog.end(self, shard: shard, session)
+  }
+
+  /// Removes the copies of new shards that divisions of a shard have left. One that was carried out has taken the
+  /// copy's databases from the shard, and its copy stays.
+  /// - Parameters:
+  ///   - shardCount: the number of shards at the installation's creation. Divisions make further ones.
+  ///   - part: the shard's databases.
+  ///   - epoch: the present owner's. Only copies that owners before have made are removed.
+  /// - Returns: the numbers of the new shards.
+  func removeSplits(of shard: Int, shardCount: Int, having part: ShardPart, knownTo epoch: Int64) throws -> [Int] {
+    func isLeft(_ found: ShardStanding, _ number: Int) -> Bool {
+      found.source == shard && found.isUnopened && found.epoch <= epoch + 1 && isOwn(found)
+        && found.part(ofShard: number).map(part.contains) == true
+    }
+    return try splits(of: shard, shardCount: shardCount).filter { number in
+      try withSession(ofShard: number, within: .seconds(60)) { session in
+        try session.transaction {
+          guard let found = try Self.standing(session), isLeft(found, number) else { return false }
+          try drop(number, session)
+          return true
+        }
+      }
+    }
+  }
+
+  /// The shards here that were split off a shard, and are not to be opened.
+  private func splits(of shard: Int, shardCount: Int) throws -> [Int] {
+    let numbers = try shards().filter { $0 >= shardCount }
+    if numbers.isEmpty { return [] }
+    let parts = numbers.map { number in
+      let meta = schema(ofShard: number) + ".meta"
+      return "SELECT \(number)::bigint AS shard FROM \(meta) WHERE key = $1 AND value = $2 AND EXISTS "
+        + "(SELECT 1 FROM \(meta) WHERE key = $3)"
+    }
+    return try withSession(ofShard: shard, within: Self.briefTime) { session in
+      try session.rows(
+        Command("copy.splits", parts.joined(separator: " UNION ALL ") + " ORDER BY shard"),
+        [.text(MetaKey.source.rawValue), .integer(Int64(shard)), .text(MetaKey.move.rawValue)]
+      ).map { Int(try $0.integer(0)) }
     }
   }
 }

@@ -25,6 +25,8 @@ struct ShardMove: Sendable {
   let source, target: PostgreSQLConfiguration
   /// The new shard of a division; nil for a move.
   var newShard: Int?
+  /// The cluster of the target.
+  var targetName: String?
   /// True when the move is given up.
   let isOver: @Sendable () -> Bool
   /// Gets the number of rows that were copied or compared since the last call.
@@ -42,6 +44,8 @@ struct ShardMove: Sendable {
   private static let pauseLimit = Duration.seconds(3)
   /// The longest time that the source's writer waits for the target without a statement of its own.
   static let idleLimit = Duration.seconds(60)
+  /// How often the last round may find contents of assets that are not copied yet.
+  private static let contentTryLimit = 10
   /// For which a content that is copied lies in the spool.
   private static let contentSeconds: Int64 = 3600
 
@@ -56,7 +60,10 @@ struct ShardMove: Sendable {
     let tables = try StoredTable.all()
     let log = MoveLog(source, shard: shard, tables: tables)
     let halves = store.part(of: shardCount)?.halves
-    if newShard != nil, halves == nil { throw StoreError.io("shard \(shard) can't be divided any more") }
+    if newShard != nil {
+      if halves == nil { throw StoreError.io("shard \(shard) can't be divided any more") }
+      if let pending = store.pendingSplit { throw StoreError.dividing(shard, into: pending.shard) }
+    }
     let standing = ShardStanding(
       // Above the epoch that the source gets.
       shardCount: newShard == nil ? store.modulus(shardCount) : Int(halves?.leaving.modulus ?? 0),
@@ -75,19 +82,27 @@ struct ShardMove: Sendable {
       try await willTake(2)
       var (count, position) = try await onThread { try self.copyState(moving, log) }
       try await willTake(3)
-      for _ in 0..<Self.roundLimit {
-        let (after, begin) = (position, count)
-        (count, position) = try await onThread {
-          let (rows, last) = try self.carryChanges(moving, log, after: after)
-          return (begin + rows, last)
+      var isCarried = false
+      for number in 1...Self.contentTryLimit where !isCarried {
+        for _ in 0..<Self.roundLimit {
+          let (after, begin) = (position, count)
+          (count, position) = try await onThread {
+            let (rows, last) = try self.carryChanges(moving, log, after: after)
+            return (begin + rows, last)
+          }
+          if MoveLog.Part(after: after, last: position).changeCount < Self.fewRows { break }
         }
-        if MoveLog.Part(after: after, last: position).changeCount < Self.fewRows { break }
-      }
-      let arrival = try await onThread { try self.target.arrival(ofShard: self.arriving, within: Self.pauseLimit) }
-      try await willTake(4)
-      let after = position
-      count += try await inWriter { session, transaction in
-        try self.carryRest(session, transaction, standing, halves, log, after: after, over: arrival)
+        let arrival = try await onThread { try self.target.arrival(ofShard: self.arriving, within: Self.pauseLimit) }
+        try await willTake(4)
+        let after = position
+        do {
+          count += try await inWriter { session, transaction in
+            try self.carryRest(session, transaction, standing, halves, log, after: after, over: arrival)
+          }
+          isCarried = true
+        } catch is LateContents where number < Self.contentTryLimit {
+          // Dropped because the next round copies them.
+        }
       }
       try await willTake(5)
       try await onThread { try self.target.admit(shard: self.arriving, move: standing.move ?? 0) }
@@ -119,20 +134,40 @@ struct ShardMove: Sendable {
   /// The log of the shard at the target.
   private func there(_ log: MoveLog) -> MoveLog { MoveLog(target, shard: arriving, tables: log.tables) }
 
-  /// Gives the new shard of a division the contents of assets. A shard that moves keeps its own.
-  /// - Parameters:
-  ///   - part: the assets whose rows have changed; nil: all.
-  ///   - isPause: whether writers wait meanwhile. Then only a few contents are copied.
-  private func copyContents(_ log: MoveLog, _ part: MoveLog.Part?, _ session: Session, isPause: Bool = false) throws {
+  /// The last round has contents that the new shard has not, and writers must not wait for their copies.
+  private struct LateContents: Error, CustomStringConvertible {
+    let shard: Int
+
+    var description: String { "shard \(shard) gets contents of assets faster than they can be copied" }
+  }
+
+  /// Looks whether the new shard has the contents of assets whose rows have changed, while writers wait.
+  /// - Parameter end: when the look has taken too long.
+  private func findContents(_ log: MoveLog, _ part: MoveLog.Part, _ session: Session, by end: ContinuousClock.Instant)
+    throws
+  {
     guard let newShard, let assets = store.assets else { return }
     do {
-      var isFirst = true
-      try log.assets(in: part, session) { batch in
+      try log.assets(in: part, session, by: .found) { batch in
         try goOn()
-        if isPause, !isFirst {
-          throw StoreError.io("shard \(shard) gets contents of assets faster than they can be copied")
-        }
-        isFirst = false
+        if ContinuousClock.now >= end { throw LateContents(shard: shard) }
+        let present = try assets.present(batch, in: newShard)
+        let missing = batch.filter { !present.contains($0) }
+        // What the shard itself lacks can't be copied.
+        if !missing.isEmpty, try !assets.present(missing, in: shard).isEmpty { throw LateContents(shard: shard) }
+      }
+    } catch let error as AssetError {
+      throw StoreError(error)
+    }
+  }
+
+  /// Gives the new shard of a division the contents of assets. A shard that moves keeps its own.
+  /// - Parameter part: the assets whose rows have changed; nil: all.
+  private func copyContents(_ log: MoveLog, _ part: MoveLog.Part?, _ session: Session) throws {
+    guard let newShard, let assets = store.assets else { return }
+    do {
+      try log.assets(in: part, session, by: .copied) { batch in
+        try goOn()
         let expiry = StoreSurroundings.wallClock() / 1000 + Self.contentSeconds
         try assets.copy(batch, from: shard, to: newShard, until: expiry)
       }
@@ -194,15 +229,16 @@ struct ShardMove: Sendable {
         """)
     }
     try goOn()
-    try copyContents(log, part, session, isPause: true)
+    let end = ContinuousClock.now + Self.pauseLimit
+    try findContents(log, part, session, by: end)
     var count = 0
-    try target.follow(moving, arrival, within: Self.pauseLimit) { arriving in
+    try target.follow(moving, arrival, within: ContinuousClock.now.duration(to: end)) { arriving in
       count = try log.carry(part, from: session, into: arriving, there(log), rowCopy(log))
       try PostgreSQLConfiguration.settle(moving, log.tables, arriving)
     }
     try goOn()
     if let newShard, let halves {
-      try transaction.narrow(to: halves.staying, by: standing.move ?? 0, for: newShard)
+      try transaction.narrow(to: halves.staying, by: standing.move ?? 0, for: newShard, in: targetName)
     } else {
       try transaction.leave(by: standing.move ?? 0)
     }

@@ -5,40 +5,49 @@ struct ShardSearch {
   enum Finding: Hashable, Sendable {
     case nowhere
     case present(String)
-    /// A move to the cluster ended before its last step.
+    /// A move to the cluster, or a division, ended before its last step.
     case arrived(String, move: Int64)
   }
 
   private let shard: Int
   private var present: [String] = []
-  private var marked: [(cluster: String, epoch: Int64, move: Int64)] = []
+  private var marked: [(cluster: String, epoch: Int64, move: Int64, isUnopened: Bool)] = []
   private var problem: (any Error)?
 
   init(shard: Int) { self.shard = shard }
 
   mutating func note(_ standing: ShardStanding?, in cluster: String) {
     guard let standing else { return }
-    if let move = standing.move { marked.append((cluster, standing.epoch, move)) } else { present.append(cluster) }
+    if let move = standing.move {
+      marked.append((cluster, standing.epoch, move, standing.isUnopened))
+    } else {
+      present.append(cluster)
+    }
   }
 
   /// Notes a cluster that can't be asked.
   mutating func note(_ error: any Error) { problem = error }
 
   /// One cluster that has the shard is enough, because a shard that leaves gets its move's number in the same commit.
-  /// - Parameter mayBeMade: whether the caller makes a shard that is nowhere. Then each cluster must have been asked,
-  ///   because even an old copy might be taken for the shard.
+  /// - Parameters:
+  ///   - askingAll: whether each cluster must have been asked: the caller makes a shard that is nowhere, or several
+  ///     clusters may have the shard, and an old copy could be taken for it.
+  ///   - arrival: the number of the division that the shard comes by, if it was carried out.
   /// - Throws: `StoreError.foreign` when several clusters have it; the error of a cluster that could have it.
-  func finding(mayBeMade: Bool) throws -> Finding {
+  func finding(askingAll: Bool, arrival: Int64? = nil) throws -> Finding {
     if present.count > 1 {
       throw StoreError.inSeveral(shard, present)
     }
-    if mayBeMade, let problem { throw problem }
+    if askingAll, let problem { throw problem }
     if let cluster = present.first { return .present(cluster) }
     // Copies of moves that were given up have no counterpart.
     let arrived = marked.filter { copy in
       marked.contains { $0.cluster != copy.cluster && $0.move == copy.move && $0.epoch < copy.epoch }
     }
     if let last = arrived.max(by: { $0.epoch < $1.epoch }) { return .arrived(last.cluster, move: last.move) }
+    if let copy = marked.first(where: { $0.isUnopened && $0.move == arrival }) {
+      return .arrived(copy.cluster, move: copy.move)
+    }
     if let problem { throw problem }
     return .nowhere
   }

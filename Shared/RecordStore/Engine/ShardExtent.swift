@@ -11,6 +11,7 @@ final class ShardExtent: Sendable {
     var part: ShardPart?
     /// The keys of databases that another shard has, and whose rows are still here.
     var others: Set<Int64> = []
+    var pending: PendingSplit?
   }
 
   private let state = Mutex(State())
@@ -22,9 +23,18 @@ final class ShardExtent: Sendable {
   /// True until the rows of the other shard's databases are removed.
   var hasOthers: Bool { hasRows.load(ordering: .relaxed) }
 
+  /// The division whose new shard may not be opened yet.
+  var pending: PendingSplit? { state.withLock(\.pending) }
+
+  /// True while rows of the other shard's databases are to be removed. Nobody else can serve them before that shard may
+  /// be opened, so they stay until then.
+  var mayCut: Bool { hasOthers && pending == nil }
+
   /// Called once the shard is taken over, before anything is read.
-  /// - Parameter isBeingCut: whether a division has left rows of other databases.
-  func settle(_ part: ShardPart?, isBeingCut: Bool, _ connection: StoreConnection) throws {
+  /// - Parameters:
+  ///   - isBeingCut: whether a division has left rows of other databases.
+  ///   - pending: the division whose new shard may not be opened yet.
+  func settle(_ part: ShardPart?, isBeingCut: Bool, pending: PendingSplit?, _ connection: StoreConnection) throws {
     var others: Set<Int64> = []
     if let part, isBeingCut {
       try connection.beginRead()
@@ -38,7 +48,7 @@ final class ShardExtent: Sendable {
       }
       try connection.endRead()
     }
-    state.withLock { [others] in $0 = State(part: part, others: others) }
+    state.withLock { [others] in $0 = State(part: part, others: others, pending: pending) }
     hasRows.store(isBeingCut, ordering: .relaxed)
   }
 
@@ -50,6 +60,9 @@ final class ShardExtent: Sendable {
 
   /// Notes that no row of a database is left.
   func forget(_ database: Int64) { state.withLock { _ = $0.others.remove(database) } }
+
+  /// Notes that the new shard of a division may be opened.
+  func endSplit() { state.withLock { $0.pending = nil } }
 
   /// Notes that nothing is left to remove.
   func endCut() { hasRows.store(false, ordering: .relaxed) }

@@ -40,6 +40,7 @@ extension PostgreSQLConfiguration: MigrationPlace {
       try hold(session, shard)
       try session.transaction {
         if let found = try Self.standing(session) {
+          try refuse(moving, over: found)
           // Their copy may be the only one, between the last two steps of a move of theirs.
           guard found.shardCount == standing.shardCount, Self.isSame(found.installation, standing.installation) else {
             throw StoreError.io("shard \(shard) of another installation is in \(name)")
@@ -61,6 +62,20 @@ extension PostgreSQLConfiguration: MigrationPlace {
         try Self.settle(moving, tables, session)
         for table in tables { try session.queue(Command("analyse \(table.name)", "ANALYZE \(table.name)")) }
       }
+    }
+  }
+
+  /// Refuses a copy in place of one that stems from another shard: that may be the only one of its databases.
+  private func refuse(_ moving: MovingShard, over found: ShardStanding) throws {
+    guard found.move != nil, Self.isSame(found.installation, moving.standing.installation) else { return }
+    func stem(_ source: Int?) -> String { source.map { "was split off shard \($0)" } ?? "was not split off" }
+    if found.source != moving.source {
+      throw StoreError.io(
+        "shard \(moving.shard) \(stem(moving.source)), and \(name) has a copy of one that \(stem(found.source))")
+    }
+    if moving.isSplitOff, !found.isUnopened {
+      throw StoreError.io(
+        "shard \(moving.shard) is to be split off, and \(name) has a copy of it from when it was open")
     }
   }
 
@@ -161,19 +176,21 @@ extension PostgreSQLConfiguration: MigrationPlace {
     guard try session.rows(TenureQuery.tables.command).first?.boolean(0) == true,
       let row = try session.rows(TenureQuery.find.command).first
     else { return nil }
-    func meta(_ key: MetaKey) throws -> Int64? {
-      try session.rows(ShardQuery.meta.command, [.text(key.rawValue)]).first?.integer(0)
-    }
-    let move = try meta(.move)
+    var meta: [String: Int64] = [:]
+    for row in try session.rows(ArrivalQuery.meta.command) { meta[try row.text(0)] = try row.integer(1) }
+    func value(_ key: MetaKey) -> Int64? { meta[key.rawValue] }
+    let move = value(.move)
     return ShardStanding(
       shardCount: Int(try row.integer(2)), epoch: try row.integer(3), installation: try row.optionalText(4), move: move,
-      hasArrived: try move == nil && meta(.arrival) ?? 0 != 0)
+      hasArrived: move == nil && value(.arrival) ?? 0 != 0, remainder: value(.remainder),
+      source: value(.source).map { Int($0) }, origin: value(.origin))
   }
 }
 
 /// On a shard that arrives, and on the schemas of all shards.
 private enum ArrivalQuery: String {
   case schemas = "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, $1)"
+  case meta = "SELECT key, value FROM meta"
   case epoch = "UPDATE tenure SET epoch = $1"
   case admit = "DELETE FROM meta WHERE key = $1 AND value = $2"
   case recordKeys = "SELECT setval('record_keys', (SELECT coalesce(max(id), 0) FROM record) + 1, false)"

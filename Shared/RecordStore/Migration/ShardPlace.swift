@@ -37,6 +37,18 @@ struct ShardStanding: Hashable, Sendable {
   let move: Int64?
   /// The shard arrived here by a move, and nothing has brought the place back to an earlier state since.
   var hasArrived = false
+  /// The remainder of the shard's part, if it is not the shard's number.
+  var remainder: Int64?
+  /// The shard that this one was split off, and the number of that division; nil: it is no division's.
+  var source: Int?
+  var origin: Int64?
+
+  func part(ofShard shard: Int) -> ShardPart? {
+    ShardPart(modulus: Int64(shardCount), remainder: remainder ?? Int64(shard))
+  }
+
+  /// True for the new shard of a division that nobody could open yet.
+  var isUnopened: Bool { move != nil && move == origin }
 }
 
 /// What a new shard gets besides its rows.
@@ -56,7 +68,9 @@ struct MovingShard: Sendable {
 extension MovingShard {
   private static let counterKeys: [MetaKey] = [.lastKey, .lastEvent, .bindsReferences, .firstNumber]
   /// Only what is there.
-  private static let divisionKeys: [MetaKey] = [.remainder, .cut, .split, .splitShard]
+  private static let divisionKeys: [MetaKey] = [
+    .remainder, .cut, .split, .splitShard, .splitCluster, .source, .origin,
+  ]
 
   /// Reads what comes besides the rows, and lets the source's transaction idle while the target is written and read.
   /// - Parameter idle: how long. Nobody takes the shard over from a process that hangs meanwhile.
@@ -88,9 +102,18 @@ extension MovingShard {
     var split = self
     split.shard = shard
     split.counters.removeAll { Self.divisionKeys.contains($0.key) }
-    split.counters += [(.remainder, part.remainder), (.cut, 1)]
+    split.counters += [
+      (.remainder, part.remainder), (.cut, 1), (.source, Int64(self.shard)), (.origin, standing.move ?? 0),
+    ]
     return split
   }
+
+  private func counter(_ key: MetaKey) -> Int64? { counters.first { $0.key == key }?.value }
+
+  /// As `ShardStanding.source`.
+  var source: Int? { counter(.source).map { Int($0) } }
+  /// True when a division makes it.
+  var isSplitOff: Bool { standing.move != nil && counter(.origin) == standing.move }
 }
 
 /// An engine's side of a move. Its calls block.

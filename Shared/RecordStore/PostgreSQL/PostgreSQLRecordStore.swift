@@ -68,7 +68,8 @@ public final class PostgreSQLRecordStore: RecordStore {
       let tenure = try PostgreSQLTenure.takeOver(
         configuration, shard: shard, shardCount: shardCount, knownEpoch: knownEpoch, loss: loss,
         isCancelled: { cancellation.isCancelled })
-      try extent.settle(tenure.found.part, isBeingCut: tenure.found.isBeingCut, tenure.connection)
+      let found = tenure.found
+      try extent.settle(found.part, isBeingCut: found.isBeingCut, pending: found.pending, tenure.connection)
       let core = try ShardCore(
         shard: shard, epoch: tenure.epoch, extent: extent, options: configuration.options, readers: readers,
         confirmed: tenure.confirmed, databaseByteCount: { 0 })

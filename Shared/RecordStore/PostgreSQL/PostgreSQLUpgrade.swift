@@ -28,6 +28,8 @@ struct PostgreSQLUpgrade {
     var part: ShardPart?
     /// True while rows of databases are left that another shard has.
     var isBeingCut = false
+    /// The division whose new shard may not be opened yet.
+    var pending: PendingSplit?
   }
 
   /// - Throws: `StoreError.newerFormat`, `.foreign`, `.io`; `PostgreSQLError`.
@@ -50,12 +52,23 @@ struct PostgreSQLUpgrade {
     try session.queue(
       TenureQuery.own.command, [.integer(Int64(last)), .text(configuration.installation?.text)])
     try session.finish()
-    if found.part != nil { found.isBeingCut = try meta(.cut, session) != nil }
+    if found.part != nil {
+      found.isBeingCut = try meta(.cut, session) != nil
+      found.pending = try pending(session)
+    }
     return found
   }
 
   private func meta(_ key: MetaKey, _ session: Session) throws -> Int64? {
     try session.rows(ShardQuery.meta.command, [.text(key.rawValue)]).first?.integer(0)
+  }
+
+  private func pending(_ session: Session) throws -> PendingSplit? {
+    guard let number = try meta(.split, session), let shard = try meta(.splitShard, session) else { return nil }
+    let cluster = try meta(.splitCluster, session).flatMap {
+      try session.rows(ShardQuery.symbolText.command, [.integer($0)]).first?.text(0)
+    }
+    return PendingSplit(shard: Int(shard), number: number, cluster: cluster)
   }
 
   private func check(_ session: Session) throws -> Found {

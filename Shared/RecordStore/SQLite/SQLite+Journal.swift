@@ -169,6 +169,19 @@ extension SQLiteTransaction {
     }
   }
 
+  /// Removes a part of a database's entries.
+  /// - Returns: the number of removed entries.
+  func deleteConflicts(of database: Int64, limit: Int) throws -> Int {
+    try write {
+      let select = try statement(CutQuery.conflicts)
+      try select.bind(1, database)
+      try select.bind(2, limit)
+      let rows = try select.all { $0.int64(0) }
+      for row in rows { try removeConflict(row) }
+      return rows.count
+    }
+  }
+
   /// Removes entries of a user until the journal is within its limits.
   /// - Parameter row: the entry that was just written, which stays.
   private func evictConflicts(besides row: Int64, _ conflict: StoredConflict) throws {

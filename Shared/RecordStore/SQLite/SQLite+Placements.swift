@@ -58,7 +58,7 @@ extension SQLiteTransaction {
     try put.run()
   }
 
-  private func set(_ state: PlacementState, of database: Int64) throws {
+  func set(_ state: PlacementState, of database: Int64) throws {
     guard var row = try self.database(key: database), let cached = cache.databases[database] else { return }
     row.placementState = state
     let update = try writing(PlacementQuery.setState)

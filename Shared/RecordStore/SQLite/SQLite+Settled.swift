@@ -54,15 +54,7 @@ extension SQLiteTransaction {
     var row = row
     let (first, last) = (HistoryRowID.of(row.key, 0), HistoryRowID.of(row.key, number))
     if row.takesParts { try settleOneByOne(row, through: number) } else { try settle(row, after: first, through: last) }
-    let delete = try writing(HistoryQuery.purge)
-    try delete.bind(1, first)
-    try delete.bind(2, last)
-    let count = try delete.runCounting()
-    let purge = try writing(HistoryQuery.purgeTimes)
-    try purge.bind(1, row.key)
-    try purge.bind(2, number)
-    try purge.run()
-    try letGo(ofTransactionsAfter: first, through: last)
+    let count = try removeTransactions(of: row.key, after: first, through: last)
     row.purgedTransactionNumber = max(row.purgedTransactionNumber, min(number, row.lastTransactionNumber))
     let surplus = row.purgedTransactionNumber - SettledTransaction.keptCount
     if surplus > row.forgottenTransactionNumber {
@@ -70,6 +62,21 @@ extension SQLiteTransaction {
       try forget(&row, through: surplus)
     }
     return (count, row)
+  }
+
+  /// Removes rows of a store's history.
+  /// - Returns: the number of transactions.
+  func removeTransactions(of mirror: Int64, after first: Int64, through last: Int64) throws -> Int {
+    let delete = try writing(HistoryQuery.purge)
+    try delete.bind(1, first)
+    try delete.bind(2, last)
+    let count = try delete.runCounting()
+    let purge = try writing(HistoryQuery.purgeTimes)
+    try purge.bind(1, mirror)
+    try purge.bind(2, HistoryRowID.number(last))
+    try purge.run()
+    try letGo(ofTransactionsAfter: first, through: last)
+    return count
   }
 
   private func settle(_ row: StoredMirror, after first: Int64, through last: Int64) throws {
@@ -220,6 +227,21 @@ extension SQLiteTransaction {
       let select = try statement(SettledQuery.oldestFormerMirror)
       try select.bind(1, cutoff)
       guard limit > 0, let former = try select.first(FormerMirror.init) else { return 0 }
+      let count = try forgetTransactions(of: former, limit: limit)
+      guard count < limit else { return count }
+      try delete(former)
+      return count + 1
+    }
+  }
+
+  /// Forgets a part of what is kept of a database's removed stores.
+  /// - Returns: the number of identifiers and stores that were forgotten.
+  func forgetFormerMirrors(of database: Int64, limit: Int) throws -> Int {
+    try write {
+      let select = try statement(SettledQuery.surplusFormerMirror)
+      try select.bind(1, database)
+      try select.bind(2, 0)
+      guard let former = try select.first(FormerMirror.init) else { return 0 }
       let count = try forgetTransactions(of: former, limit: limit)
       guard count < limit else { return count }
       try delete(former)

@@ -94,7 +94,8 @@ public final class SQLiteRecordStore: RecordStore {
   ) {
     do {
       let taken = try file.takeOver()
-      try extent.settle(taken.part, isBeingCut: taken.isBeingCut, .sqlite(taken.connection))
+      try extent.settle(
+        taken.part, isBeingCut: taken.isBeingCut, pending: taken.pending, .sqlite(taken.connection))
       let core = try ShardCore(
         shard: file.shard, epoch: taken.epoch, extent: extent, isRaised: taken.isRaised,
         options: file.configuration.options, readers: readers,

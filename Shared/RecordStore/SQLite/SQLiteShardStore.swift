@@ -27,6 +27,7 @@ public final class SQLiteShardStore: ShardStore {
   public var shard: Int { core.shard }
   public var epoch: Int64 { core.epoch }
   public let part: ShardPart?
+  public var pendingSplit: PendingSplit? { core.extent.pending }
   public var isEpochStored: Bool { core.isRaised.load(ordering: .sequentiallyConsistent) }
 
   public func enqueue<Value: Sendable>(

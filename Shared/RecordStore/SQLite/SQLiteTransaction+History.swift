@@ -60,15 +60,20 @@ extension SQLiteTransaction: ShardTransaction {
     try write {
       guard let row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
       if row.quarantinedCount > 0 { try deleteQuarantine(of: mirror) }
-      try deleteRecovery(of: mirror)
       try noteFormerMirror(settleTransactions(of: row, through: row.lastTransactionNumber).row)
-      try deleteRows(EventQuery.delete, of: mirror)
-      try deleteRows(HistoryQuery.deleteConsumers, of: mirror)
-      try deleteRows(MirrorQuery.delete, of: mirror)
-      cache.mirrors.set(nil, for: mirror)
-      cache.dirtyMirrors.append(mirror)
-      cache.mirrorKeys.set(nil, for: WriterCache.Name(parent: row.databaseKey, name: row.identifier))
+      try removeMirror(row)
     }
+  }
+
+  /// Removes a mirror that has no history and no held-back changes.
+  func removeMirror(_ row: StoredMirror) throws {
+    try deleteRecovery(of: row.key)
+    try deleteRows(EventQuery.delete, of: row.key)
+    try deleteRows(HistoryQuery.deleteConsumers, of: row.key)
+    try deleteRows(MirrorQuery.delete, of: row.key)
+    cache.mirrors.set(nil, for: row.key)
+    cache.dirtyMirrors.append(row.key)
+    cache.mirrorKeys.set(nil, for: WriterCache.Name(parent: row.databaseKey, name: row.identifier))
   }
 
   /// Runs a statement whose one parameter is a mirror's (or database's) key.

@@ -68,6 +68,9 @@ final class SQLiteTransaction: SQLiteSnapshot {
   /// Folders with new links. They are synced before the commit.
   var unsyncedFolders: Set<String> = []
 
+  /// True when the group removes the note of a division.
+  var endsSplit = false
+
   /// True when earlier bodies of the group have written, and when this body has.
   private var groupHasWritten = false
   private var bodyHasWritten = false
@@ -135,6 +138,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     groupHasWritten = false
     bodyHasWritten = false
     freshSequences.removeAll(keepingCapacity: true)
+    endsSplit = false
     recordCount = 0
     byteCount = 0
     forgottenTransactionCount = 0
@@ -157,6 +161,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
 
   func groupCommitted() {
     writtenCounters = counters
+    if endsSplit { session.extent.endSplit() }
     if !cache.dirtyMirrors.isEmpty {
       committedMirrors.note(cache.dirtyMirrors.lazy.map { (key: $0, row: self.committedRow(ofMirror: $0)) })
     }
@@ -203,6 +208,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     indexes = indexesBeforeBody
     redirectedDatabases = redirectedDatabasesBeforeBody
     fillingDatabases = fillingDatabasesBeforeBody
+    endsSplit = false
     seen.removeAll(keepingCapacity: true)
     session.fetched?.forgetAppended()
     guard bodyHasWritten else { return false }

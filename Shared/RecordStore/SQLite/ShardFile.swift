@@ -38,6 +38,8 @@ struct ShardFile: Sendable {
     let part: ShardPart?
     /// True while rows of databases are left that another shard has.
     let isBeingCut: Bool
+    /// The division whose new shard may not be opened yet. It is in no file.
+    let pending: PendingSplit?
 
     fileprivate init(_ connection: Connection, epoch: Int64, isRaised: Bool = true, of file: ShardFile) throws {
       self.connection = connection
@@ -46,6 +48,10 @@ struct ShardFile: Sendable {
       part = try file.part(connection)
       // A migration opens a shard as one of an installation of its own modulus, and must leave the mark.
       isBeingCut = try part != nil && ShardFile.meta(.cut, connection) != nil
+      let shard = try ShardFile.meta(.splitShard, connection)
+      pending = try ShardFile.meta(.split, connection).flatMap { number in
+        shard.map { PendingSplit(shard: Int($0), number: number, cluster: nil) }
+      }
     }
   }
 

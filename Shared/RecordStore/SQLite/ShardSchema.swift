@@ -243,8 +243,10 @@ enum MetaKey: String, Sendable {
   case remainder
   /// 1 while rows of databases are left that another shard has.
   case cut
-  /// The number of a division, and the new shard, until that shard may be opened.
-  case split, splitShard
+  /// The number of a division, the new shard, and the symbol of its cluster's name, until that shard may be opened.
+  case split, splitShard, splitCluster
+  /// Of a shard that was split off another one: that shard, and the number of the division.
+  case source, origin
   /// The number of the move (`StoreMigration`) that the shard left with, or is arriving with.
   case move
   /// In PostgreSQL: the number of the move that the shard arrived with; 0 once it was renewed.

@@ -9,6 +9,7 @@ struct ShardTurns: ShardStore {
   var shard: Int { base.shard }
   var epoch: Int64 { base.epoch }
   var part: ShardPart? { base.part }
+  var pendingSplit: PendingSplit? { base.pendingSplit }
   var isEpochStored: Bool { base.isEpochStored }
 
   func turns(of party: String) -> any ShardStore { base.turns(of: party) }

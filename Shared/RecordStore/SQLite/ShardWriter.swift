@@ -78,7 +78,7 @@ final class ShardWriter {
   private var hasBackgroundWork: Bool {
     core.failure == nil && heldGroupCount == 0
       && (transaction.doomed?.isEmpty == false || !transaction.fillingDatabases.isEmpty
-        || !transaction.indexes.unfinished.isEmpty || core.extent.hasOthers)
+        || !transaction.indexes.unfinished.isEmpty || core.extent.mayCut)
   }
 
   private enum Next {
@@ -296,7 +296,7 @@ final class ShardWriter {
 
   /// Removes a part of the databases that a division has given to another shard.
   private func cut() {
-    guard hasBackgroundWork, core.extent.hasOthers else { return }
+    guard hasBackgroundWork, core.extent.mayCut else { return }
     _ = inBackground { try $0.removeOthers(limit: Self.cutZoneLimit) }
   }
 
