@@ -25,6 +25,8 @@ public struct ShardPlacement: Hashable, Sendable {
   public var target: String?
   /// nil: the shard is not asked to be divided.
   public var split: RequestedSplit?
+  /// The number of the division that the shard came by, until it was opened; nil: none.
+  public var arrival: Int64?
   /// The rows that a move or a division has copied or compared; nil: none is under way.
   public var movedRowCount: Int?
   /// Why the last try of it failed.

@@ -74,14 +74,15 @@ enum ClusterViews {
       return View.Row(
         isOdd: key[0].isEmpty, cells: [key[0].isEmpty ? "NONE" : key[0]] + (hasClusters ? [key[1]] : []) + cells)
     }
-    let moving = shards.filter { $0["movesTo"] != nil || $0["splitsInto"] != nil }.map { shard in
-      let problem = shard["moveProblem"]?.string
+    let keys = ["movesTo", "splitsInto", "splitProblem"]
+    let moving = shards.filter { shard in keys.contains { shard[$0] != nil } }.map { shard in
+      let problem = shard["splitProblem"]?.string ?? shard["moveProblem"]?.string
       let target = shard["splitsInto"].map { "new shard in \(View.text($0))" } ?? View.text(shard["movesTo"])
       return View.Row(
         isOdd: problem != nil,
         cells: [
           View.text(shard["shard"]), cluster(shard), target, View.text(shard["movedRows"]),
-          problem ?? "",
+          problem.map(TextTable.printable) ?? step(shard["splitStep"]?.string),
         ])
     }
     let table = View.table(["worker"] + (hasClusters ? ["cluster"] : []) + ["count", "shards"], rows)
@@ -93,6 +94,15 @@ enum ClusterViews {
       (moving + waiting).isEmpty
       ? [] : [View.table(["moves", "from", "to", "rows", "problem"], moving + waiting)]
     return ([table] + moves + [loads(shards, hasClusters: hasClusters)]).joined(separator: "\n\n")
+  }
+
+  /// What a division that has no problem waits for.
+  private static func step(_ name: String?) -> String {
+    switch name {
+    case "takenBack": "taken back; waits until the shard is opened anew"
+    case "lastStep": "divided; waits for the opening of the new shard"
+    default: ""
+    }
   }
 
   /// A plan: what each cluster has before and after, and the moves.
