@@ -23,7 +23,7 @@ import Testing
   }
 
   /// Databases of both shards, and of both halves of shard 0.
-  private static let databases = (0..<40).map {
+  private static let databases = (0..<1000).map {
     DatabaseID(container: World.container, environment: .development, owner: "_\($0)")
   }
 

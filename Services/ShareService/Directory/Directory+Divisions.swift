@@ -193,16 +193,32 @@ extension Directory {
         SQL(
           "split.\(table)", "SELECT DISTINCT container, environment, owner FROM \(table) WHERE shard = ?1")
       ).binding(Int64(divided)).all { ($0.text(0), $0.text(1), $0.text(2)) }
-      for (name, environment, owner) in databases {
-        guard let container = ContainerID(rawValue: name), let kind = Environment(rawValue: environment),
-          layout.shard(of: DatabaseID(container: container, environment: kind, owner: owner)) == shard
-        else { continue }
+      let leaving = databases.filter { name, environment, owner in
+        guard let container = ContainerID(rawValue: name), let kind = Environment(rawValue: environment) else {
+          return false
+        }
+        return layout.shard(of: DatabaseID(container: container, environment: kind, owner: owner)) == shard
+      }
+      for start in stride(from: 0, to: leaving.count, by: Self.databasesOfStatement) {
+        // The last one is named again where fewer are left.
+        let names = (start..<start + Self.databasesOfStatement).flatMap { index in
+          let (name, environment, owner) = leaving[min(index, leaving.count - 1)]
+          return [name, environment, owner]
+        }
+        let places = stride(from: 3, to: names.count + 3, by: 3).map { "(?\($0), ?\($0 + 1), ?\($0 + 2))" }
         try connection.statement(
           SQL(
             "split.note.\(table)",
-            "UPDATE \(table) SET shard = ?1 WHERE shard = ?2 AND container = ?3 AND environment = ?4 AND owner = ?5")
-        ).binding(Int64(shard), Int64(divided), name, environment, owner).run()
+            """
+            UPDATE \(table) SET shard = ?1 WHERE shard = ?2 AND (container, environment, owner) IN \
+            (VALUES \(places.joined(separator: ", ")))
+            """)
+        ).binding([Int64(shard), Int64(divided)], then: names).run()
       }
     }
   }
+
+  /// So many databases are named by one statement. A new shard may have ten thousands with shares, and nobody signs in
+  /// meanwhile.
+  private static let databasesOfStatement = 200
 }
