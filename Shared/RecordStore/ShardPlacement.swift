@@ -32,9 +32,10 @@ public struct ShardPlacement: Hashable, Sendable {
   /// Why the last try of it failed.
   public var problem: String?
 
-  public init(cluster: String, target: String? = nil, split: RequestedSplit? = nil) {
+  public init(cluster: String, target: String? = nil, split: RequestedSplit? = nil, arrival: Int64? = nil) {
     self.cluster = cluster
     self.target = target
     self.split = split
+    self.arrival = arrival
   }
 }

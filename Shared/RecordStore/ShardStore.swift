@@ -99,7 +99,7 @@ public protocol ShardStore: Sendable {
   /// The databases that the shard has; nil for a shard that was never divided. It is the same as long as the shard is
   /// open. Reads and writes of other databases throw `closed`, and no list has rows of them.
   var part: ShardPart? { get }
-  /// The division that the shard's tables have a note of, because its new shard may not be opened yet; nil: none.
+  /// The division whose new shard may not be opened yet; nil: none is, or the shard's tables have no note of it now.
   var pendingSplit: PendingSplit? { get }
   /// False for a shard that was taken over while no space was left, until its first commit.
   var isEpochStored: Bool { get }

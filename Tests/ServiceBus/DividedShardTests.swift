@@ -140,4 +140,29 @@ struct DividedShardTests {
       NoteShardEpochs.Opened.self, from: MessagePackEncoder().encode(opened))
     #expect(again == opened)
   }
+
+  @Test func `a divided shard whose new shard may not be opened yet is held by a worker that reaches both`() {
+    func worker(_ name: String, _ clusters: [String]) -> Peer {
+      Peer(
+        name: name, role: .worker, incarnation: 1, endpoint: "memory://" + name, isReady: true, shardFormat: 9,
+        clusters: clusters, knowsSplits: true)
+    }
+    let (both, main, west) = (
+      worker("both", ["main", "west"]), worker("main", ["main"]), worker("west", ["west"])
+    )
+    let splits = Array(0..<32)
+    func holders(_ peers: [Peer], arrival: Int64?) -> [String?] {
+      var assignment = ShardAssignment(shardCount: 32, splits: splits, persisted: nil)
+      let clusters = (0..<64).map {
+        $0 < 32 ? ShardCluster() : ShardCluster(name: "west", arrival: arrival)
+      }
+      return assignment.next(peers: peers, graceIsOver: true, clusters: clusters)?.holders ?? []
+    }
+    let pending = holders([both, main, west], arrival: 7)
+    #expect(pending.prefix(32).allSatisfy { $0 == "both" } && Set(pending.suffix(32)) == ["both", "west"])
+    // Who reaches the new shard's cluster alone opens it by the number.
+    let apart = holders([main, west], arrival: 7)
+    #expect(apart.prefix(32).allSatisfy { $0 == "main" } && apart.suffix(32).allSatisfy { $0 == "west" })
+    #expect(Set(holders([both, main, west], arrival: nil).prefix(32)) == ["both", "main"])
+  }
 }

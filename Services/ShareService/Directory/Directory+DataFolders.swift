@@ -83,7 +83,8 @@ extension Directory {
     if tellsParts { try readSplits() }
     let opened = message.epochs.filter { (0..<shardCount).contains($0.shard) }
     let earlier = try opened.map { try known(Self.subject(ofShard: $0.shard))?.leastEpoch ?? 0 }
-    let news = zip(opened, earlier).filter { $0.epoch > $1 }.map(\.0)
+    let last = Dictionary(opened.map { ($0.shard, $0.epoch) }, uniquingKeysWith: max)
+    let news = zip(opened, earlier).filter { $0.epoch > $1 && $0.epoch == last[$0.shard] }.map(\.0)
     // The directory may have stored a message before without a map that tells it.
     var noted = NotedOpenings(isNews: tellsParts)
     if news.isEmpty, !tellsParts { return noted }
