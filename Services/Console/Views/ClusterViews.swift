@@ -62,8 +62,8 @@ enum ClusterViews {
     return View.table(columns, rows)
   }
 
-  /// One line for each worker and cluster, with the numbers of its shards; one for each shard that moves; and one for
-  /// each shard with its size and load.
+  /// One line for each worker and cluster, with the numbers of its shards; one for each shard that moves or is divided,
+  /// and for each that does not serve; and one for each shard with its size and load.
   static func shards(_ answer: JSONValue) -> String {
     let shards = answer["shards"]?.elements ?? []
     func cluster(_ shard: JSONValue) -> String { shard["cluster"]?.string ?? "main" }
@@ -93,7 +93,15 @@ enum ClusterViews {
     let moves =
       (moving + waiting).isEmpty
       ? [] : [View.table(["moves", "from", "to", "rows", "problem"], moving + waiting)]
-    return ([table] + moves + [loads(shards, hasClusters: hasClusters)]).joined(separator: "\n\n")
+    return ([table] + moves + refused(shards) + [loads(shards, hasClusters: hasClusters)]).joined(separator: "\n\n")
+  }
+
+  /// The shards that don't serve, with the reason that their workers tell.
+  private static func refused(_ shards: [JSONValue]) -> [String] {
+    let rows = shards.filter { $0["reason"] != nil }.map { shard in
+      View.Row(isOdd: true, cells: [View.text(shard["shard"]), View.text(shard["worker"]), View.text(shard["reason"])])
+    }
+    return rows.isEmpty ? [] : [View.table(["shard", "worker", "out of service"], rows)]
   }
 
   /// What a division that has no problem waits for.
