@@ -56,7 +56,8 @@ extension Command {
         Half of the shard's databases go to a new shard with the next number; all others stay where they are. It is
         carried out like a move, and can't be undone. The command asks for it and ends at once: `shards` shows how far
         it is, and what keeps it. One shard is divided at a time. All processes must be of a release that knows divided
-        shards.
+        shards. After a --cancel the shard is opened anew, to see whether it was divided already. No other one is
+        divided before that.
         """, examples: ["aquifer shards split 3", "aquifer shards split 3 --to west"], action: .call(.splitShard)),
     Command(
       "shards balance", [],

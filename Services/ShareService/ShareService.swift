@@ -161,7 +161,9 @@ public final class ShareService: Sendable {
       Answer(try await Self.answering(log) { try await directory.shardEpochs(message) })
     }
     handlers.on(NoteShardEpochs.self) { [cluster] message, _, _ in
-      if try await Self.answering(log, { try await directory.note(message) }) { await cluster.notice() }
+      let noted = try await Self.answering(log) { try await directory.note(message) }
+      for problem in noted.problems { log.error("a division has a problem", ["reason": .text(problem)]) }
+      if noted.isNews { await cluster.notice() }
       return Answer(Acknowledgement())
     }
     handlers.on(SignIn.self) { [signIns] message, _, _ in
@@ -255,6 +257,7 @@ public final class ShareService: Sendable {
         bus: bus, shardCount: { directory.shardCount }, now: { [clock] in clock.now }, map: { publisher.current },
         // Dropped because what can't be read is left out of the report.
         plannedMoves: { [directory] in (try? await directory.shardClusters().planned) ?? [] },
+        splits: { [directory] in (try? await directory.splitStandings()) ?? [:] },
         sharedZoneCount: { [directory] in (try? await directory.sharedZoneCounts())?.active }),
       own.map { ClusterRecords(bus: bus, own: $0, clock: clock) { publisher.current } },
       onNotice: { publisher.notice() })

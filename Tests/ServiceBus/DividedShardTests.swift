@@ -92,15 +92,77 @@ struct DividedShardTests {
     #expect(clusters.splitting == 0 && clusters.shards[0] == ShardCluster(split: "west"))
     clusters.note(0, in: "main")
     #expect(clusters.splitting == 0)
-    clusters.split(0, to: nil)
-    #expect(clusters.splitting == nil && clusters.shards[1] == ShardCluster(target: "west"))
-    clusters.split(1, to: nil)
-    #expect(clusters.shards[1]?.target == "west")
+    let isTakenBack = clusters.takeSplitBack(0)
+    #expect(isTakenBack && clusters.splitting == nil && clusters.shards[1] == ShardCluster(target: "west"))
+    let isTakenBackTwice = clusters.takeSplitBack(0) || clusters.takeSplitBack(1)
+    #expect(!isTakenBackTwice && clusters.shards[1]?.target == "west")
+    #expect(clusters.published?.first?.takenBack == 1 && clusters.requestedCluster(ofShard: 0) == "west")
+    clusters.noteUndivided(0, knowing: nil)
+    clusters.noteUndivided(1, knowing: 1)
+    #expect(clusters.takenBack?.number == 1)
+    clusters.noteUndivided(0, knowing: 1)
+    #expect(clusters.takenBack == nil && clusters.requestedCluster(ofShard: 0) == nil)
     clusters.split(0, to: "west")
-    clusters.noteSplit(of: 0)
+    clusters.noteSplit(of: 0, in: nil, number: 8)
     #expect(clusters.shards == [ShardCluster(), ShardCluster(target: "west"), ShardCluster(name: "west")])
-    // The wish was taken back when it was carried out already.
-    clusters.noteSplit(of: 2)
-    #expect(clusters.shards.last == ShardCluster(name: "west"))
+    #expect(clusters.published?.last == ShardCluster(name: "west", arrival: 8))
+    // The request was taken back when it was carried out already, and the tables tell another cluster.
+    clusters.split(2, to: "main")
+    _ = clusters.takeSplitBack(2)
+    clusters.noteSplit(of: 2, in: "north", number: nil)
+    #expect(clusters.shards.last == ShardCluster(name: "north") && clusters.takenBack == nil)
+    clusters.noteDivisionsEnded(of: 2)
+    #expect(clusters.division(with: 0) != nil && clusters.division(with: 2) != nil)
+    clusters.noteDivisionsEnded(of: 0)
+    #expect(clusters.divisions == nil)
+  }
+
+  @Test func `a planned move of a shard that is being divided is dropped`() {
+    var clusters = ShardClusters(shardCount: 3)
+    clusters.settle(among: ["main"], wasOpened: [true, true, true])
+    clusters.noteSplit(of: 0, in: "main", number: 8)
+    clusters.plan([0, 3, 1].map { PlannedMove(shard: $0, from: "main", to: "west") }, limit: 1)
+    #expect(clusters.planned == nil && clusters.shards.map { $0?.target } == [nil, "west", nil, nil])
+  }
+
+  @Test func `an opening that an earlier release tells of has neither a part nor a division`() throws {
+    struct Earlier: Codable {
+      var shard: Int
+      var epoch: Int64
+    }
+    let bytes = try MessagePackEncoder().encode(Earlier(shard: 3, epoch: 4))
+    let read = try MessagePackDecoder().decode(NoteShardEpochs.Opened.self, from: bytes)
+    #expect(read == NoteShardEpochs.Opened(shard: 3, epoch: 4))
+    let opened = NoteShardEpochs.Opened(
+      shard: 3, epoch: 4, cluster: "main", part: ShardPart(modulus: 8, remainder: 3),
+      pending: PendingSplit(shard: 4, number: 9, cluster: nil), takenBack: 2)
+    let again = try MessagePackDecoder().decode(
+      NoteShardEpochs.Opened.self, from: MessagePackEncoder().encode(opened))
+    #expect(again == opened)
+  }
+
+  @Test func `a divided shard whose new shard may not be opened yet is held by a worker that reaches both`() {
+    func worker(_ name: String, _ clusters: [String]) -> Peer {
+      Peer(
+        name: name, role: .worker, incarnation: 1, endpoint: "memory://" + name, isReady: true, shardFormat: 9,
+        clusters: clusters, knowsSplits: true)
+    }
+    let (both, main, west) = (
+      worker("both", ["main", "west"]), worker("main", ["main"]), worker("west", ["west"])
+    )
+    let splits = Array(0..<32)
+    func holders(_ peers: [Peer], arrival: Int64?) -> [String?] {
+      var assignment = ShardAssignment(shardCount: 32, splits: splits, persisted: nil)
+      let clusters = (0..<64).map {
+        $0 < 32 ? ShardCluster() : ShardCluster(name: "west", arrival: arrival)
+      }
+      return assignment.next(peers: peers, graceIsOver: true, clusters: clusters)?.holders ?? []
+    }
+    let pending = holders([both, main, west], arrival: 7)
+    #expect(pending.prefix(32).allSatisfy { $0 == "both" } && Set(pending.suffix(32)) == ["both", "west"])
+    // Who reaches the new shard's cluster alone opens it by the number.
+    let apart = holders([main, west], arrival: 7)
+    #expect(apart.prefix(32).allSatisfy { $0 == "main" } && apart.suffix(32).allSatisfy { $0 == "west" })
+    #expect(Set(holders([both, main, west], arrival: nil).prefix(32)) == ["both", "main"])
   }
 }

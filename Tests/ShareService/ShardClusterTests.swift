@@ -11,7 +11,8 @@ import Testing
   @discardableResult
   private func note(_ shard: Int, _ epoch: Int64, _ cluster: String?, in world: World) async throws -> Bool {
     try await world.service.directory.note(
-      NoteShardEpochs(epochs: [.init(shard: shard, epoch: epoch, cluster: cluster)]))
+      NoteShardEpochs(epochs: [.init(shard: shard, epoch: epoch, cluster: cluster)])
+    ).isNews
   }
 
   @Test func `clusters and requests to move outlive a restart, and only a later opening changes them`() async throws {

@@ -62,8 +62,8 @@ enum ClusterViews {
     return View.table(columns, rows)
   }
 
-  /// One line for each worker and cluster, with the numbers of its shards; one for each shard that moves; and one for
-  /// each shard with its size and load.
+  /// One line for each worker and cluster, with the numbers of its shards; one for each shard that moves or is divided,
+  /// and for each that does not serve; and one for each shard with its size and load.
   static func shards(_ answer: JSONValue) -> String {
     let shards = answer["shards"]?.elements ?? []
     func cluster(_ shard: JSONValue) -> String { shard["cluster"]?.string ?? "main" }
@@ -74,14 +74,15 @@ enum ClusterViews {
       return View.Row(
         isOdd: key[0].isEmpty, cells: [key[0].isEmpty ? "NONE" : key[0]] + (hasClusters ? [key[1]] : []) + cells)
     }
-    let moving = shards.filter { $0["movesTo"] != nil || $0["splitsInto"] != nil }.map { shard in
-      let problem = shard["moveProblem"]?.string
+    let keys = ["movesTo", "splitsInto", "splitProblem"]
+    let moving = shards.filter { shard in keys.contains { shard[$0] != nil } }.map { shard in
+      let problem = shard["splitProblem"]?.string ?? shard["moveProblem"]?.string
       let target = shard["splitsInto"].map { "new shard in \(View.text($0))" } ?? View.text(shard["movesTo"])
       return View.Row(
         isOdd: problem != nil,
         cells: [
           View.text(shard["shard"]), cluster(shard), target, View.text(shard["movedRows"]),
-          problem ?? "",
+          problem.map(TextTable.printable) ?? step(shard["splitStep"]?.string),
         ])
     }
     let table = View.table(["worker"] + (hasClusters ? ["cluster"] : []) + ["count", "shards"], rows)
@@ -92,7 +93,24 @@ enum ClusterViews {
     let moves =
       (moving + waiting).isEmpty
       ? [] : [View.table(["moves", "from", "to", "rows", "problem"], moving + waiting)]
-    return ([table] + moves + [loads(shards, hasClusters: hasClusters)]).joined(separator: "\n\n")
+    return ([table] + moves + refused(shards) + [loads(shards, hasClusters: hasClusters)]).joined(separator: "\n\n")
+  }
+
+  /// The shards that don't serve, with the reason that their workers tell.
+  private static func refused(_ shards: [JSONValue]) -> [String] {
+    let rows = shards.filter { $0["reason"] != nil }.map { shard in
+      View.Row(isOdd: true, cells: [View.text(shard["shard"]), View.text(shard["worker"]), View.text(shard["reason"])])
+    }
+    return rows.isEmpty ? [] : [View.table(["shard", "worker", "out of service"], rows)]
+  }
+
+  /// What a division that has no problem waits for.
+  private static func step(_ name: String?) -> String {
+    switch name {
+    case "takenBack": "taken back; waits until the shard is opened anew"
+    case "lastStep": "divided; waits for the opening of the new shard"
+    default: ""
+    }
   }
 
   /// A plan: what each cluster has before and after, and the moves.

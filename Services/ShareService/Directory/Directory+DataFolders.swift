@@ -77,25 +77,35 @@ extension Directory {
     }
   }
 
-  /// - Returns: whether a shard is in another cluster than before, or was divided.
-  @discardableResult func note(_ message: NoteShardEpochs) throws -> Bool {
-    if message.epochs.contains(where: { $0.part != nil }) {
-      try readSplits()
-      if let splits = try change({ try noteSplits(of: message.epochs) }) {
-        noted(splits)
-        try note(NoteShardEpochs(epochs: message.epochs.map(\.undivided)))
-        return true
-      }
-    }
+  /// Notes openings: the epochs and clusters of shards, and divisions that were carried out.
+  func note(_ message: NoteShardEpochs) throws -> NotedOpenings {
+    let tellsParts = message.epochs.contains { $0.part != nil }
+    if tellsParts { try readSplits() }
     let opened = message.epochs.filter { (0..<shardCount).contains($0.shard) }
     let earlier = try opened.map { try known(Self.subject(ofShard: $0.shard))?.leastEpoch ?? 0 }
-    let news = zip(opened, earlier).filter { $0.epoch > $1 }.map(\.0)
-    if news.isEmpty { return false }
-    return try change {
+    let last = Dictionary(opened.map { ($0.shard, $0.epoch) }, uniquingKeysWith: max)
+    let news = zip(opened, earlier).filter { $0.epoch > $1 && $0.epoch == last[$0.shard] }.map(\.0)
+    // The directory may have stored a message before without a map that tells it.
+    var noted = NotedOpenings(isNews: tellsParts)
+    if news.isEmpty, !tellsParts { return noted }
+    let clusters = try storedClusters()
+    let stored = try change {
+      var splits = NotedSplits(clusters: clusters, layout: layout)
       try repeatDepartures(in: zip(opened, earlier).filter { $0.isRenewed(since: $1) }.map(\.0))
-      for opened in news { try set(Self.subject(ofShard: opened.shard), Known(epoch: opened.epoch, nonce: "")) }
-      return try noteClusters(of: news)
+      for (opened, earlier) in zip(opened, earlier) {
+        try noteSplit(opened, isLatest: opened.epoch >= earlier, in: &splits)
+      }
+      for opened in news {
+        try set(Self.subject(ofShard: opened.shard), Known(epoch: opened.epoch, nonce: ""))
+        if let cluster = opened.cluster { splits.clusters.note(opened.shard, in: cluster) }
+      }
+      if splits.clusters != clusters { try set(splits.clusters) }
+      if splits.layout != layout { try DirectoryFormat.set(splits: splits.layout.splits, in: connection) }
+      return splits
     }
+    if stored.clusters != clusters { noted.isNews = true }
+    noted.problems = take(stored)
+    return noted
   }
 
   /// Forgets the folder in use, so that the present one is accepted at the next claim. Keeps the epoch of a shard: its
@@ -152,9 +162,4 @@ extension DirectoryFormat {
       ).run()
     }
   }
-}
-
-extension NoteShardEpochs.Opened {
-  /// The same without the part.
-  fileprivate var undivided: Self { Self(shard: shard, epoch: epoch, cluster: cluster) }
 }

@@ -32,6 +32,8 @@ actor Directory {
   nonisolated let operatorTokenHash: [UInt8]
   /// Rules for tokens of the sign-in page.
   nonisolated let sessions: SessionPolicy
+  /// What keeps the directory from knowing of divisions that shards tell of, by shard.
+  var splitProblems: [Int: String] = [:]
   /// Environments as last read or written.
   var environments: [EnvironmentKey: EnvironmentState] = [:]
 

@@ -24,6 +24,8 @@ struct ClusterReports: Sendable {
   let map: @Sendable () async -> ClusterMap?
   /// The moves that wait for others.
   var plannedMoves: @Sendable () async -> [PlannedMove] = { [] }
+  /// How far divisions are, by shard.
+  var splits: @Sendable () async -> [Int: SplitStanding] = { [:] }
   /// The number of users' active accesses to zones of others; nil: unknown.
   var sharedZoneCount: @Sendable () async -> Int64? = { nil }
 
@@ -82,6 +84,7 @@ struct ClusterReports: Sendable {
     let holders = map?.holders ?? Array(repeating: nil, count: shardCount())
     let standings = await standings(holders)
     let waiting = Dictionary(await plannedMoves().map { ($0.shard, $0.to) }) { $1 }
+    let splits = await splits()
     return OperatorAnswer { writer in
       writer.key("shards")
       writer.beginArray()
@@ -93,9 +96,11 @@ struct ClusterReports: Sendable {
         if let cluster = map?.cluster(ofShard: shard) {
           writer.member("cluster", cluster.name)
           if let target = cluster.target { writer.member("movesTo", target) }
-          if let target = cluster.split { writer.member("splitsInto", target) }
           if let target = waiting[shard] { writer.member("waitsFor", target) }
         }
+        if let cluster = splits[shard]?.cluster { writer.member("splitsInto", cluster) }
+        if let step = splits[shard]?.step { writer.member("splitStep", step.rawValue) }
+        if let problem = splits[shard]?.problem { writer.member("splitProblem", problem) }
         for key in Self.facts {
           guard let value = standings[shard]?[key] else { continue }
           writer.key(key)

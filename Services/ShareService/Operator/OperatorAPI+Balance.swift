@@ -34,7 +34,8 @@ extension OperatorAPI {
       let cluster = present[number]
       return ShardBalance.Shard(
         number: number, cluster: places[cluster.target ?? cluster.name] ?? 0,
-        byteCount: figures[number]?.byteCount ?? 0, load: figures[number]?.load ?? 0, isFixed: cluster.target != nil)
+        byteCount: figures[number]?.byteCount ?? 0, load: figures[number]?.load ?? 0,
+        isFixed: cluster.target != nil || cluster.split != nil || stored.division(with: number) != nil)
     }
     let moves = ShardBalance(shards: shards, clusterCount: names.count) { map.isReached([names[$0], names[$1]]) }.plan()
     var waiting: [PlannedMove] = []

@@ -47,9 +47,14 @@ extension OperatorAPI {
     let isCancelled = request["cancel"]?.bool == true
     let target = request["to"]?.string ?? present
     if !isCancelled { try Self.checkSplit(map, from: present, to: target) }
-    try await directory.split(shard, to: isCancelled ? nil : target)
+    if isCancelled {
+      try await directory.takeSplitBack(shard)
+      log.info("the request to divide a shard is taken back", ["shard": .integer(Int64(shard))])
+    } else {
+      try await directory.split(shard, to: target)
+      log.info("a shard is asked to be divided", ["shard": .integer(Int64(shard)), "to": .text(target)])
+    }
     await clustersChanged()
-    log.info("a shard is asked to be divided", ["shard": .integer(Int64(shard)), "to": .text(target)])
     let newShard = directory.shardCount
     var answer = OperatorAnswer { writer in
       writer.member("shard", shard)

@@ -2,6 +2,7 @@
 // older copy.
 
 import RecordStore
+import Records
 import ServiceBus
 import ServiceKit
 import ZoneCommit
@@ -23,14 +24,29 @@ actor ShardEpochs: ShardWork {
 
   /// As the directory last told, or as a shard was opened here.
   private var known: [Int: Known] = [:]
-  /// Epochs that the next message reports; one message carries all that wait.
-  private var waiting: [Int: NoteShardEpochs.Opened] = [:]
+  /// An opening of a shard by this worker.
+  private struct Opening {
+    let epoch: Int64
+    let part: ShardPart?
+    /// The last division of the shard, if its new shard was not opened before this worker opened the shard.
+    let pending: PendingSplit?
+    /// The request for a division that was known as taken back before.
+    let takenBack: Int64?
+  }
+
+  /// The last opening of each shard.
+  private var openings: [Int: Opening] = [:]
+  /// The shards that are told of anew.
+  private var toldAnew: Set<Int> = []
+  /// Openings that the next message reports; one message carries all that wait.
+  private var waiting: [NoteShardEpochs.Opened] = []
   private var waiters: [CheckedContinuation<Bool, Never>] = []
   private var isSending = false
 
   private static let deadline = Duration.seconds(2)
   private static let retryPause = Duration.milliseconds(200)
   private static let latePause = Duration.seconds(2)
+  private static let pendingPause = Duration.milliseconds(500)
 
   init(
     bus: any Bus, cluster: @escaping @Sendable (_ shard: Int) -> String? = { _ in nil }, log: Log,
@@ -77,22 +93,47 @@ actor ShardEpochs: ShardWork {
   /// A shard that was made, or renewed because an operator accepted it, serves only after the directory knows it.
   /// Otherwise another worker could make the same shard, or renew it again. A full disk allows neither: what it has is
   /// served.
-  func noteFirst(_ store: any ShardStore) async {
+  /// - Parameter takenBack: the request for a division that was known as taken back before the opening.
+  func noteFirst(_ store: any ShardStore, knowing takenBack: Int64? = nil) async {
     let accepted = known[store.shard]?.accepted ?? 0
     known[store.shard] = Known(least: store.epoch)
+    // The directory may not have heard of a division before the note of it went.
+    let earlier = openings[store.shard].flatMap { $0.part == store.part ? $0.pending : nil }
+    openings[store.shard] = Opening(
+      epoch: store.epoch, part: store.part, pending: store.pendingSplit ?? earlier, takenBack: takenBack)
     let opened = NoteShardEpochs.Opened(shard: store.shard, epoch: store.epoch)
     let isRenewed = accepted > 0 && opened.isRenewed(since: accepted)
-    if store.isEpochStored, store.epoch == 1 || isRenewed { await noteUntilKnown(store) }
+    if store.isEpochStored, store.epoch == 1 || isRenewed { await noteUntilKnown(store, pending(of: store)) }
   }
 
-  /// Reports the epoch of any other shard in the background. Until then the directory knows a slightly lower one.
-  nonisolated func run(on store: any ShardStore) async { await noteUntilKnown(store) }
+  /// Reports the epoch of any other shard in the background. Until then the directory knows a slightly lower one. Then
+  /// waits for the end of a division, and reports it.
+  nonisolated func run(on store: any ShardStore) async {
+    let pending = await pending(of: store)
+    await noteUntilKnown(store, pending)
+    if pending == nil { return }
+    while !Task.isCancelled, store.pendingSplit != nil { await pause(Self.pendingPause) }
+    await noteUntilKnown(store, nil)
+  }
 
-  private func noteUntilKnown(_ store: any ShardStore) async {
+  /// Reports an open shard once more, because the directory does not know its part. It may have come from a backup.
+  func noteAgain(_ store: any ShardStore) async {
+    guard toldAnew.insert(store.shard).inserted else { return }
+    defer { toldAnew.remove(store.shard) }
+    let pending = pending(of: store)
+    await noteUntilKnown(store, pending)
+    if pending != nil, store.pendingSplit == nil { await noteUntilKnown(store, nil) }
+  }
+
+  private func pending(of store: any ShardStore) -> PendingSplit? {
+    openings[store.shard].flatMap { $0.epoch == store.epoch ? $0.pending : nil }
+  }
+
+  private func noteUntilKnown(_ store: any ShardStore, _ pending: PendingSplit?) async {
     var wait = Self.retryPause
     while !Task.isCancelled {
       if !store.isEpochStored { await storeEpoch(of: store) }
-      if store.isEpochStored, await note(store) { return }
+      if store.isEpochStored, await note(store, pending) { return }
       await pause(wait)
       wait = Self.latePause
     }
@@ -109,12 +150,12 @@ actor ShardEpochs: ShardWork {
   }
 
   /// - Returns: true if the directory knows the epoch.
-  private func note(_ store: any ShardStore) async -> Bool {
+  private func note(_ store: any ShardStore, _ pending: PendingSplit?) async -> Bool {
     let shard = store.shard
-    if waiting[shard]?.epoch ?? 0 <= store.epoch {
-      waiting[shard] = NoteShardEpochs.Opened(
-        shard: shard, epoch: store.epoch, cluster: cluster(shard), part: store.part)
-    }
+    let opened = NoteShardEpochs.Opened(
+      shard: shard, epoch: store.epoch, cluster: cluster(shard), part: store.part, pending: pending,
+      takenBack: openings[shard].flatMap { $0.epoch == store.epoch ? $0.takenBack : nil })
+    if !waiting.contains(opened) { waiting.append(opened) }
     return await withCheckedContinuation { continuation in
       waiters.append(continuation)
       if !isSending {
@@ -128,10 +169,10 @@ actor ShardEpochs: ShardWork {
   private func send() async {
     while !waiters.isEmpty {
       let (message, asking) = (
-        NoteShardEpochs(epochs: waiting.sorted { $0.key < $1.key }.map(\.value)),
+        NoteShardEpochs(epochs: waiting),
         waiters
       )
-      waiting = [:]
+      waiting = []
       waiters = []
       var isKnown = true
       do throws(BusError) {

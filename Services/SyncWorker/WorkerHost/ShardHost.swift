@@ -33,6 +33,8 @@ actor ShardHost: OpenShards {
     var news: StoreError?
     /// True once it has served for `steadyTime`.
     var isSteady = false
+    /// The request for a division that was known as taken back when the last opening began.
+    var takenBack: Int64?
     var waiters: [AsyncStream<Opening>.Continuation] = []
     /// Wakes the task that holds the shard.
     var wake: AsyncStream<Never>.Continuation?
@@ -48,7 +50,9 @@ actor ShardHost: OpenShards {
   private let checksFirst: Bool
   private let pause, patience: @Sendable (Duration) async -> Void
   /// Where databases are, as the last map tells it.
-  private var layout: ShardLayout?
+  var layout: ShardLayout?
+  /// The numbers of requests for divisions that were taken back, as the last map has them, by shard.
+  var takenBack: [Int: Int64] = [:]
   /// The assigned shards, and those that are being closed.
   var shards: [Int: Shard] = [:]
   /// The counts of closed shards, because totals must never fall.
@@ -168,9 +172,9 @@ actor ShardHost: OpenShards {
     if !Task.isCancelled, shards[store.shard]?.store?.epoch == store.epoch { shards[store.shard]?.isSteady = true }
   }
 
-  private static func notMine(_ number: Int) -> BusError { BusError(.notMine, "shard \(number) is not held here") }
+  static func notMine(_ number: Int) -> BusError { BusError(.notMine, "shard \(number) is not held here") }
 
-  private func tellWaiters(of number: Int, _ opening: Opening) {
+  func tellWaiters(of number: Int, _ opening: Opening) {
     for waiter in shards[number]?.waiters ?? [] {
       waiter.yield(opening)
       waiter.finish()
@@ -185,42 +189,10 @@ actor ShardHost: OpenShards {
     await withDiscardingTaskGroup { group in
       for await map in maps {
         for number in follow(map) { group.addTask { await self.hold(number) } }
+        for store in unknownToDirectory { group.addTask { await self.epochs?.noteAgain(store) } }
       }
       group.cancelAll()
     }
-  }
-
-  /// - Returns: the shards that this worker did not hold before.
-  private func follow(_ map: ClusterMap) -> [Int] {
-    guard let layout = map.layout, recordStore.shardCount == layout.createdCount else {
-      log.error("a cluster map of another installation was ignored", ["shards": .integer(Int64(map.shardCount))])
-      return []
-    }
-    recordStore.follow(
-      (0..<map.shardCount).map { number in
-        let cluster = map.cluster(ofShard: number)
-        let split = cluster.split.flatMap { target in
-          layout.part(of: number).map { RequestedSplit(shard: layout.count, cluster: target, part: $0) }
-        }
-        return ShardPlacement(cluster: cluster.name, target: cluster.target, split: split)
-      }, named: map.namedClusters)
-    self.layout = layout
-    var added: [Int] = []
-    for (number, holder) in map.holders.enumerated() {
-      if holder == name {
-        if shards[number] == nil {
-          shards[number] = Shard()
-          added.append(number)
-        } else {
-          shards[number]?.isAssigned = true
-        }
-      } else if shards[number]?.isAssigned == true {
-        shards[number]?.isAssigned = false
-        tellWaiters(of: number, .refused(Self.notMine(number)))
-        shards[number]?.wake?.finish()
-      }
-    }
-    return added
   }
 
   /// Opens a shard, serves it and closes it, again and again for as long as it is assigned.
@@ -229,7 +201,13 @@ actor ShardHost: OpenShards {
     while !Task.isCancelled, shards[number]?.isAssigned == true {
       do {
         guard let store = try await openWatched(number) else { continue }
-        await epochs?.noteFirst(store)
+        do {
+          try checkPart(of: store)
+        } catch {
+          await store.close()
+          throw error
+        }
+        await epochs?.noteFirst(store, knowing: shards[number]?.takenBack)
         do {
           try await checkIfDue(store)
         } catch {
@@ -277,6 +255,12 @@ actor ShardHost: OpenShards {
     let log = log.with(["shard": .integer(Int64(number))])
     let failure: RecordError
     switch error {
+    case let former as FormerShard:
+      failure = .outOfService
+      if shards[number]?.outage != former.outage {
+        log.error("a shard is refused: it was brought back to before a division", ["reason": .text("\(former)")])
+      }
+      shards[number]?.outage = former.outage
     case StoreError.foreign(let reason):
       failure = .outOfService
       if shards[number]?.outage != error as? StoreError {
@@ -296,6 +280,7 @@ actor ShardHost: OpenShards {
     shards[number]?.problem = String(describing: error)
     tellWaiters(of: number, .refused(failure))
     switch error {
+    case is FormerShard: return max(wait, Self.longestPause)
     case StoreError.full, StoreError.unreachable: return min(wait, Self.recoveryPause)
     case StoreError.foreign: return min(wait, Self.longestPause)
     default: return wait
@@ -344,6 +329,7 @@ actor ShardHost: OpenShards {
   private func open(_ number: Int) async throws -> (any ShardStore)? {
     let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
     shards[number]?.wake = wake
+    shards[number]?.takenBack = takenBack[number]
     return try await withThrowingTaskGroup(of: (any ShardStore)?.self) { group in
       group.addTask { [recordStore, epochs] in
         let known = await epochs?.known(ofShard: number) ?? ShardEpochs.Known()
@@ -371,7 +357,7 @@ actor ShardHost: OpenShards {
   /// - Returns: true if it served for `steadyTime`.
   private func serve(_ store: any ShardStore) async -> Bool {
     let number = store.shard
-    guard shards[number]?.isAssigned == true else { return false }
+    guard shards[number]?.isAssigned == true, !isOutdated(store) else { return false }
     let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
     shards[number]?.wake = wake
     shards[number]?.store = store

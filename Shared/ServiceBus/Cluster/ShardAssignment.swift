@@ -38,8 +38,8 @@ public struct ShardAssignment: Sendable {
   /// - Parameters:
   ///   - peers: all connected processes and the share service itself.
   ///   - clusters: where each shard is kept; nil: all in the main cluster. A worker that does not reach a shard's
-  ///     cluster does not get the shard. Of a shard that moves, one that reaches both clusters is the holder if there
-  ///     is any.
+  ///     cluster does not get the shard. Of a shard that moves or is being divided, one that reaches both clusters is
+  ///     the holder if there is any.
   ///   - splits: all that there have been; nil: no further ones. A worker that does not know splits gets no shard then.
   public mutating func next(
     peers: [Peer], graceIsOver: Bool, clusters: [ShardCluster]? = nil, splits: [Int]? = nil
@@ -66,12 +66,13 @@ public struct ShardAssignment: Sendable {
     for number in formats.count - shardCount..<max(splits.count, formats.count - shardCount) {
       formats.append(formats[splits[number]])
     }
+    let leavingTo = Self.newClusters(clusters ?? [], splits, shardCount)
     let holders = formats.indices.map { shard in
       let former = map.holders.indices.contains(shard) ? map.holders[shard] : nil
       // The present holder may have brought the shard to its format, even if another release made the map.
       formats[shard] = max(formats[shard], former.flatMap { known[$0] } ?? 0)
       let able = Self.reaching(
-        clusters.flatMap { $0.indices.contains(shard) ? $0[shard] : nil } ?? ShardCluster(),
+        clusters.flatMap { $0.indices.contains(shard) ? $0[shard] : nil } ?? ShardCluster(), and: leavingTo[shard],
         among: workers.filter { $0.shardFormat ?? 0 >= formats[shard] })
       let holder = Self.holder(ofShard: shard, among: able.map(\.name))
       formats[shard] = max(formats[shard], holder.flatMap { known[$0] } ?? 0)
@@ -86,9 +87,21 @@ public struct ShardAssignment: Sendable {
       epoch: map.epoch, clusters: clusters, splits: splits.isEmpty ? nil : splits)
   }
 
-  private static func reaching(_ cluster: ShardCluster, among workers: [Peer]) -> [Peer] {
+  /// The clusters of the new shards that may not be opened yet, by the divided shard, whose worker lets them be opened.
+  private static func newClusters(_ clusters: [ShardCluster], _ splits: [Int], _ shardCount: Int) -> [Int: String] {
+    var found: [Int: String] = [:]
+    for (number, divided) in splits.enumerated() where clusters.indices.contains(shardCount + number) {
+      let cluster = clusters[shardCount + number]
+      if cluster.arrival != nil { found[divided] = cluster.name }
+    }
+    return found
+  }
+
+  private static func reaching(
+    _ cluster: ShardCluster, and newCluster: String?, among workers: [Peer]
+  ) -> [Peer] {
     let able = workers.filter { $0.reaches(cluster.name) }
-    guard let target = cluster.target ?? cluster.split else { return able }
+    guard let target = cluster.target ?? cluster.split ?? newCluster else { return able }
     let both = able.filter { $0.reaches(target) }
     return both.isEmpty ? able : both
   }

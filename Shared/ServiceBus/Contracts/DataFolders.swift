@@ -81,12 +81,21 @@ public struct NoteShardEpochs: Message {
     public let cluster: String?
     /// The databases that it has; nil for a shard that was never divided.
     public let part: ShardPart?
+    /// The division that its tables have a note of; nil: none.
+    public let pending: PendingSplit?
+    /// The request for a division that the worker knew as taken back before the opening; nil: none.
+    public let takenBack: Int64?
 
-    public init(shard: Int, epoch: Int64, cluster: String? = nil, part: ShardPart? = nil) {
+    public init(
+      shard: Int, epoch: Int64, cluster: String? = nil, part: ShardPart? = nil, pending: PendingSplit? = nil,
+      takenBack: Int64? = nil
+    ) {
       self.shard = shard
       self.epoch = epoch
       self.cluster = cluster
       self.part = part
+      self.pending = pending
+      self.takenBack = takenBack
     }
 
     /// True when the shard was renewed after it had the known epoch: it may have come from a backup. A renewal raises

@@ -1,5 +1,7 @@
 // Where shards are kept when an installation has several clusters of PostgreSQL.
 
+public import Records
+
 /// The cluster of a shard.
 public struct ShardCluster: Hashable, Sendable, Codable {
   /// The cluster without a name of its own, and the data folder.
@@ -10,11 +12,21 @@ public struct ShardCluster: Hashable, Sendable, Codable {
   public var target: String?
   /// The cluster that gets the new shard when this one is divided; nil: it is not.
   public var split: String?
+  /// The number of the division that the shard came by, in the tables of both shards; nil: the divided shard has told
+  /// that this one was opened. Maps have it.
+  public var arrival: Int64?
+  /// The number of the last request for a division that was taken back; nil: the shard was opened since. Maps have it.
+  public var takenBack: Int64?
 
-  public init(name: String = Self.main, target: String? = nil, split: String? = nil) {
+  public init(
+    name: String = Self.main, target: String? = nil, split: String? = nil, arrival: Int64? = nil,
+    takenBack: Int64? = nil
+  ) {
     self.name = name
     self.target = target
     self.split = split
+    self.arrival = arrival
+    self.takenBack = takenBack
   }
 }
 
@@ -44,6 +56,29 @@ public struct PlannedMove: Hashable, Sendable, Codable {
   }
 }
 
+/// A division that was carried out, and whose new shard may not be opened yet.
+public struct PendingDivision: Hashable, Sendable, Codable {
+  /// The divided shard.
+  public let shard: Int
+  public let newShard: Int
+  /// The number of the division, in the tables of both.
+  public let number: Int64
+
+  public init(shard: Int, newShard: Int, number: Int64) {
+    self.shard = shard
+    self.newShard = newShard
+    self.number = number
+  }
+}
+
+/// A request for a division that was taken back. Its shard may be divided already.
+public struct TakenBackSplit: Hashable, Sendable, Codable {
+  public let shard: Int
+  /// The cluster that was to get the new shard.
+  public let cluster: String
+  public let number: Int64
+}
+
 /// The clusters of all shards, without bus, clock or disk.
 public struct ShardClusters: Hashable, Sendable, Codable {
   /// By shard; nil for a shard that has not got its cluster yet.
@@ -52,6 +87,12 @@ public struct ShardClusters: Hashable, Sendable, Codable {
   public private(set) var planned: [PlannedMove]?
   /// The most moves that a cluster takes part in when a planned one begins; nil before the first plan.
   public private(set) var moveLimit: Int?
+  /// nil: none.
+  public private(set) var divisions: [PendingDivision]?
+  /// Stands until its shard was opened by a worker that knew of it, or was divided; nil: none does.
+  public private(set) var takenBack: TakenBackSplit?
+  /// The number of the last request that was taken back; nil: none was.
+  private var takenBackCount: Int64?
 
   public init(shardCount: Int) { shards = Array(repeating: nil, count: shardCount) }
 
@@ -88,28 +129,66 @@ public struct ShardClusters: Hashable, Sendable, Codable {
     begin()
   }
 
-  /// Asks for a division of a shard that stays where it is. nil takes the request back.
+  /// Asks for a division of a shard that stays where it is.
   /// - Parameter cluster: gets the new shard.
-  public mutating func split(_ shard: Int, to cluster: String?) {
-    guard let cluster else {
-      shards[shard]?.split = nil
-      return begin()
-    }
+  public mutating func split(_ shard: Int, to cluster: String) {
     shards[shard] = ShardCluster(name: shards[shard]?.name ?? ShardCluster.main, split: cluster)
+    if takenBack?.shard == shard { takenBack = nil }
     drop { $0.shard == shard }
     begin()
   }
 
+  /// Takes the request for a division back. It may have been carried out, so that it counts until it is known.
+  /// - Returns: false if there is none.
+  public mutating func takeSplitBack(_ shard: Int) -> Bool {
+    guard let cluster = shards[shard]?.split else { return false }
+    shards[shard]?.split = nil
+    let number = (takenBackCount ?? 0) + 1
+    takenBackCount = number
+    takenBack = TakenBackSplit(shard: shard, cluster: cluster, number: number)
+    begin()
+    return true
+  }
+
+  /// Notes that a worker has opened a shard undivided when it knew that a request was taken back.
+  public mutating func noteUndivided(_ shard: Int, knowing number: Int64?) {
+    if let takenBack, takenBack.shard == shard, takenBack.number == number { self.takenBack = nil }
+  }
+
   /// Notes that a shard is divided, and that its new shard is the next one.
-  public mutating func noteSplit(of shard: Int) {
-    let cluster = shards[shard]?.split ?? shards[shard]?.name
+  /// - Parameters:
+  ///   - cluster: has the new shard; nil: the cluster of the request, or the shard's own.
+  ///   - number: that of the division; nil: the new shard may be opened.
+  public mutating func noteSplit(of shard: Int, in cluster: String?, number: Int64?) {
+    let cluster = cluster ?? requestedCluster(ofShard: shard) ?? shards[shard]?.name
+    if let number {
+      divisions = (divisions ?? []) + [PendingDivision(shard: shard, newShard: shards.count, number: number)]
+    }
+    if takenBack?.shard == shard { takenBack = nil }
     shards[shard]?.split = nil
     shards.append(cluster.map { ShardCluster(name: $0) })
     begin()
   }
 
+  /// Notes that the new shards of a shard may be opened.
+  public mutating func noteDivisionsEnded(of shard: Int) {
+    let rest = (divisions ?? []).filter { $0.shard != shard }
+    divisions = rest.isEmpty ? nil : rest
+  }
+
   /// The shard that is asked to be divided.
   public var splitting: Int? { shards.firstIndex { $0?.split != nil } }
+
+  /// The cluster that is, or was, to get the new shard of a division which may have been carried out; nil: none was
+  /// asked for.
+  public func requestedCluster(ofShard shard: Int) -> String? {
+    shards[shard]?.split ?? (takenBack?.shard == shard ? takenBack?.cluster : nil)
+  }
+
+  /// The division that has begun with a shard, or made it.
+  public func division(with shard: Int) -> PendingDivision? {
+    divisions?.first { $0.shard == shard || $0.newShard == shard }
+  }
 
   public mutating func forget(_ shard: Int) {
     shards[shard] = nil
@@ -134,8 +213,11 @@ public struct ShardClusters: Hashable, Sendable, Codable {
   /// Turns planned moves into requests as far as their clusters have room.
   private mutating func begin() {
     guard let waiting = planned else { return }
-    let present = shards
-    drop { (present[$0.shard] ?? ShardCluster()) != ShardCluster(name: $0.from) }
+    let present = self
+    drop {
+      (present.shards[$0.shard] ?? ShardCluster()) != ShardCluster(name: $0.from)
+        || present.division(with: $0.shard) != nil
+    }
     var counts: [String: Int] = [:]
     for case .some(let cluster) in shards {
       guard let target = cluster.target else { continue }
@@ -152,8 +234,17 @@ public struct ShardClusters: Hashable, Sendable, Codable {
 
   /// As maps have them; nil when all are in the main cluster and stay there.
   public var published: [ShardCluster]? {
-    let all = shards.map { $0 ?? ShardCluster() }
+    var all = shards.map { $0 ?? ShardCluster() }
+    for division in divisions ?? [] { all[division.newShard].arrival = division.number }
+    if let takenBack { all[takenBack.shard].takenBack = takenBack.number }
     return all.allSatisfy { $0 == ShardCluster() } ? nil : all
+  }
+}
+
+extension ShardPart {
+  /// Whether another part has all databases of this one.
+  public func isWithin(_ other: ShardPart) -> Bool {
+    modulus % other.modulus == 0 && remainder % other.modulus == other.remainder
   }
 }
 

@@ -20,6 +20,17 @@ enum DirectoryStatement {
     }
   }
 
+  /// Binds all parameters in order: numbers, then texts.
+  func binding(_ numbers: [Int64], then texts: [String]) throws -> DirectoryStatement {
+    switch self {
+    case .sqlite(let statement):
+      for (index, number) in numbers.enumerated() { try statement.bind(Int32(index + 1), number) }
+      for (index, text) in texts.enumerated() { try statement.bind(Int32(numbers.count + index + 1), text) }
+    case .postgreSQL(let command): command.values = numbers.map { .integer($0) } + texts.map { .text($0) }
+    }
+    return self
+  }
+
   func run() throws {
     switch self {
     case .sqlite(let statement): try statement.run()
