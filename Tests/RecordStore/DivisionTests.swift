@@ -239,6 +239,7 @@ struct DivisionTests {
         #expect(left <= count && left >= count - 500, "\(table)")
       }
       #expect(try await shard.verify(readsAssets: false).problems == [])
+      await #expect(throws: StoreError.closed(shard: 0)) { try await shard.write { try $0.database(Self.owners[2]) } }
       counts = rest
     }
     #expect(counts.values.allSatisfy { $0 == 0 })

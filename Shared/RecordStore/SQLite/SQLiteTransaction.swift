@@ -263,7 +263,10 @@ final class SQLiteTransaction: SQLiteSnapshot {
   override func flush() throws { try write { try flushCachedRows() } }
 
   override func database(_ id: DatabaseID) throws -> StoredDatabase? {
-    if let key = cache.databaseKeys[id], let cached = cache.databases[key] { return cached.row }
+    // The removal of another shard's database has it in the cache.
+    if session.part?.contains(id) != false, let key = cache.databaseKeys[id], let cached = cache.databases[key] {
+      return cached.row
+    }
     guard let row = try super.database(id) else { return nil }
     cache.databases.load(CachedRow(row: row, isDirty: false), for: row.key)
     cache.databaseKeys.load(row.key, for: id)
