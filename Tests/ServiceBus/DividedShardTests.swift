@@ -160,7 +160,7 @@ struct DividedShardTests {
     }
     let pending = holders([both, main, west], arrival: 7)
     #expect(pending.prefix(32).allSatisfy { $0 == "both" } && Set(pending.suffix(32)) == ["both", "west"])
-    // Who reaches the new shard's cluster alone opens it by the number.
+    // A worker that reaches the new shard's cluster alone opens it by the number.
     let apart = holders([main, west], arrival: 7)
     #expect(apart.prefix(32).allSatisfy { $0 == "main" } && apart.suffix(32).allSatisfy { $0 == "west" })
     #expect(Set(holders([both, main, west], arrival: nil).prefix(32)) == ["both", "main"])

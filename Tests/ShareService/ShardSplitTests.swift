@@ -96,6 +96,7 @@ import Testing
     #expect(directory.layout.splits == [1, 0])
     #expect(try await directory.splitStandings()[0]?.problem == nil)
     #expect(try await problem(2, ShardPart(modulus: 8, remainder: 3), split(3))?.contains("as another one") == true)
+    #expect(try await problem(0, Self.part, split(4))?.contains("as another one") == true)
     // A shard that was brought back to before its division is refused where it is opened.
     #expect(try await problem(1, nil, nil) == nil)
     #expect(directory.layout.splits == [1, 0])

@@ -122,7 +122,9 @@ extension Directory {
       return noted.clusters.noteUndivided(shard, knowing: opened.takenBack)
     }
     if part == layout.part(of: shard) {
-      noted.problems[shard] = .some(nil)
+      let newest = layout.splits.lastIndex(of: shard).map { createdShardCount + $0 }
+      noted.problems[shard] = .some(
+        opened.pending.flatMap { $0.shard == newest ? nil : Self.contradiction(shard, $0) })
       if isLatest, opened.pending == nil { noted.clusters.noteDivisionsEnded(of: shard) }
       if isLatest { noted.clusters.noteUndivided(shard, knowing: opened.takenBack) }
       return
@@ -145,10 +147,7 @@ extension Directory {
         shard \(shard) was divided into shard \(pending.shard), and the directory knows of \(layout.count) shards: \
         other shards were divided before and have to be opened first, or restore the directory from a later backup
         """
-        : """
-        shard \(shard) was divided into shard \(pending.shard), which the directory knows as another one: restore the \
-        directory from a later backup
-        """
+        : Self.contradiction(shard, pending)
       return
     }
     guard opened.pending != nil || cluster != nil else {
@@ -165,6 +164,13 @@ extension Directory {
     noted.problems[shard] = .some(nil)
     noted.layout = next
     try noteNewShard(layout.count, of: shard, next)
+  }
+
+  private static func contradiction(_ shard: Int, _ pending: PendingSplit) -> String {
+    """
+    shard \(shard) was divided into shard \(pending.shard), which the directory knows as another one: restore the \
+    directory from a later backup
+    """
   }
 
   /// Takes what is stored.
