@@ -215,8 +215,8 @@ final class SignInDesk: Sendable {
     }
   }
 
-  /// Runs the check of an attempt that was counted. If the server fails to check it, which is not the client's fault, it
-  /// does not count.
+  /// Runs the check of an attempt that was counted. It does not count if the server fails to check it, which is not
+  /// the client's fault.
   private func withdrawing<Checked>(_ counted: SignInThrottle.Attempt, _ check: () async throws -> Checked) async throws
     -> Checked
   {

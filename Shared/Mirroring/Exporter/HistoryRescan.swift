@@ -49,8 +49,8 @@ public struct HistoryRescan: Sendable {
 
   public var missingCount: Int { missing.count }
 
-  /// The next objects, whose changes are at most `byteLimit` long together, or a single one with longer changes; nil when
-  /// none is left.
+  /// The next objects, whose changes are at most `byteLimit` long together, or a single one with longer changes; nil
+  /// when none is left.
   /// - Parameter objectLimit: the most objects of a batch.
   public mutating func nextRound(objectLimit: Int, byteLimit: Int) -> Round? {
     guard next < missing.count else { return nil }
