@@ -34,7 +34,7 @@ private struct ScannedHistory {
       rescan.note(transaction, number: Int64(index + 1), hasRecord: hasRecord)
     }
     while var round = rescan.nextRound(objectLimit: objectLimit, byteLimit: byteLimit) {
-      for number in round.first...round.last {
+      for number in round.spans.joined() {
         readCount += 1
         round.add(transactions[Int(number) - 1])
       }
@@ -72,6 +72,18 @@ private struct ScannedHistory {
     var history = ScannedHistory([transaction([insert("A")]), transaction([update("A")]), transaction([insert("B")])])
     history.scan(objectLimit: 400, byteLimit: length("A") * 3 / 2)
     #expect(history.rounds.map { $0.batches[0].map { $0.changes[0].objectID } } == [["A", "A"], ["B"]])
+  }
+
+  @Test func `an object that is edited all the time does not have the history read again and again`() {
+    var history = ScannedHistory(
+      [transaction((0..<10).map { insert("long \($0)") })]
+        + (0..<10_000).map {
+          transaction([$0 % 100 == 0 ? update("long \($0 / 100 % 10)") : insert("T\(10_000 + $0)")])
+        })
+    history.scan(objectLimit: 400, byteLimit: 500 * length("T10000"))
+    #expect(history.rounds.count > 15)
+    #expect(history.rounds.flatMap(\.batches).joined().reduce(0) { $0 + $1.changes.count } == 10_010)
+    #expect(history.readCount <= 15_000, "\(history.readCount)")
   }
 
   @Test func `a large object counts with its own length, however many small ones its transactions change`() {

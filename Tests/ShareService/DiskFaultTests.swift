@@ -93,6 +93,21 @@ import Testing
     }
   }
 
+  @Test func `codes that could not be looked up meanwhile do not count as guesses`() async throws {
+    try await Self.run { world, disk in
+      let asked = LookUpDeviceSignIn(userCode: try #require(UserCode("BBBB-BBBB")), clientAddress: "192.0.2.1")
+      disk.fail(FAULTY_DISK_SYNC, Disk.syncError)
+      #expect(await Self.addUser("bob", to: world).status == 503)
+      for _ in 0..<10 {
+        await #expect(throws: (any Error).self) { try await world.service.signIns.lookUp(asked) }
+      }
+      disk.fail(nil)
+      let reply = try await world.service.signIns.lookUp(asked)
+      #expect(reply.device == nil && reply.retryAfter == nil)
+      return world
+    }
+  }
+
   @Test func `on a full disk changes are answered later, reads go on, and nothing is there of what was refused`()
     async throws
   {

@@ -13,7 +13,8 @@ actor UserRemovals {
   private var map: @Sendable () async -> ClusterMap? = { nil }
   /// The shards that finished each departure. After a restart they are asked again.
   private var done: [Departure: Set<Int>] = [:]
-  /// The last user whose data the shards have removed once more, for each renewed shard. After a restart they begin anew.
+  /// The last user whose data the shards have removed once more, for each renewed shard. After a restart it begins
+  /// anew.
   private var repeated: [RenewedShard: [Int: String]] = [:]
   private let rounds = Rounds(every: pause)
 

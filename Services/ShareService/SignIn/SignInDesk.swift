@@ -83,7 +83,8 @@ final class SignInDesk: Sendable {
     case .counted(let counted): attempt = counted
     case .wait(let seconds): return SignInByPasskey.Reply(retryAfter: seconds)
     }
-    switch try await directory.signIn(message) {
+    let outcome = try await withdrawing(attempt) { try await directory.signIn(message) }
+    switch outcome {
     case .token(let token, let userName):
       throttle.withLock { $0.withdraw(attempt) }
       return SignInByPasskey.Reply(webAuthToken: token, userName: userName)
@@ -105,7 +106,8 @@ final class SignInDesk: Sendable {
     switch begin(name: Self.codeName, from: message.clientAddress) {
     case .wait(let seconds): return LookUpDeviceSignIn.Reply(retryAfter: seconds)
     case .counted(let attempt):
-      guard let device = try await directory.waitingDevice(message.userCode) else { return LookUpDeviceSignIn.Reply() }
+      let device = try await withdrawing(attempt) { try await directory.waitingDevice(message.userCode) }
+      guard let device else { return LookUpDeviceSignIn.Reply() }
       throttle.withLock { $0.withdraw(attempt) }
       return LookUpDeviceSignIn.Reply(device: device)
     }
@@ -119,7 +121,7 @@ final class SignInDesk: Sendable {
     switch begin(name: Self.codeName, from: address) {
     case .wait(let seconds): return UseAccount.Reply(retryAfter: seconds)
     case .counted(let attempt):
-      let reply = try await directory.use(message)
+      let reply = try await withdrawing(attempt) { try await directory.use(message) }
       if reply.refusal != .device { throttle.withLock { $0.withdraw(attempt) } }
       return reply
     }
@@ -207,11 +209,21 @@ final class SignInDesk: Sendable {
     case .wait(let seconds): return .wait(seconds: seconds)
     }
     do {
-      return try await attempt(entry, counted, open: open)
+      return try await withdrawing(counted) { try await attempt(entry, counted, open: open) }
+    } catch is PasswordHasher.Overloaded {
+      return .wait(seconds: Self.overloadedSeconds)
+    }
+  }
+
+  /// Runs the check of an attempt that was counted. It does not count if the server fails to check it, which is not
+  /// the client's fault.
+  private func withdrawing<Checked>(_ counted: SignInThrottle.Attempt, _ check: () async throws -> Checked) async throws
+    -> Checked
+  {
+    do {
+      return try await check()
     } catch {
-      // The server failed to check the attempt, which is not the client's fault.
       throttle.withLock { $0.withdraw(counted) }
-      if error is PasswordHasher.Overloaded { return .wait(seconds: Self.overloadedSeconds) }
       throw error
     }
   }

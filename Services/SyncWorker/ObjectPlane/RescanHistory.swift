@@ -37,8 +37,10 @@ extension StoreCall {
       "a store's history was scanned for objects that its zone lacks",
       ["store": .text(storeIdentifier), "objects": .integer(Int64(rescan.missingCount))])
     while var round = rescan.nextRound(objectLimit: Limit.exportItemCount, byteLimit: Self.rescanByteLimit) {
-      try await forEachTransaction(of: mirror, after: round.first - 1, through: round.last) { row in
-        round.add(row.transaction)
+      for span in round.spans {
+        try await forEachTransaction(of: mirror, after: span.lowerBound - 1, through: span.upperBound) { row in
+          round.add(row.transaction)
+        }
       }
       for batch in round.batches where !batch.isEmpty { try await resend(batch, in: &run) }
     }
@@ -79,7 +81,8 @@ extension StoreCall {
         let locator = try ObjectLocator(of: current, in: snapshot)
         let cutoff = try Self.goneUntil(of: current, in: snapshot)
         let rows = try snapshot.transactions(
-          of: current.key, after: after, limit: HistoryRequest.pageLimit, byteLimit: Limit.exportByteCount)
+          of: current.key, after: after, limit: Int(min(Int64(HistoryRequest.pageLimit), end - after)),
+          byteLimit: Limit.exportByteCount)
         let scanned = try rows.filter { $0.number <= end && $0.appendedAt > cutoff }.map { row in
           let transaction = try decoded(row, of: current)
           let names = Set(transaction.changes.map(\.objectID))

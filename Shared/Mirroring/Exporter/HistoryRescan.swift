@@ -6,13 +6,13 @@ public import History
 /// Finds the objects that have neither record nor tombstone, and divides them into rounds. Objects that have one are
 /// left alone, because others may have changed them since.
 ///
-/// It remembers names and numbers of missing objects alone. Their changes are read again, round by round.
+/// It remembers the names of missing objects and the numbers of their transactions. Their changes are read again, round
+/// by round.
 public struct HistoryRescan: Sendable {
   private struct Missing: Sendable {
     let name: String
-    /// The first and the last transaction that change it.
-    let first: Int64
-    var last: Int64
+    /// The transactions that change it, ascending.
+    var numbers: [Int64] = []
     /// The length of its changes.
     var byteCount = 0
   }
@@ -37,10 +37,10 @@ public struct HistoryRescan: Sendable {
       let name = change.objectID
       if places[name] == nil, try !hasRecord(name) {
         places[name] = missing.count
-        missing.append(Missing(name: name, first: number, last: number))
+        missing.append(Missing(name: name))
       }
       guard let place = places[name] else { continue }
-      missing[place].last = number
+      if missing[place].numbers.last != number { missing[place].numbers.append(number) }
       // One transaction may have large objects beside many small ones, so a share of its length would say nothing.
       alone.changes = [change]
       missing[place].byteCount += alone.encoded().count
@@ -49,34 +49,49 @@ public struct HistoryRescan: Sendable {
 
   public var missingCount: Int { missing.count }
 
-  /// The next objects, whose changes are at most `byteLimit` long together, or a single one with longer changes; nil when
-  /// none is left.
+  /// The next objects, whose changes are at most `byteLimit` long together, or a single one with longer changes; nil
+  /// when none is left.
   /// - Parameter objectLimit: the most objects of a batch.
   public mutating func nextRound(objectLimit: Int, byteLimit: Int) -> Round? {
     guard next < missing.count else { return nil }
     let start = next
-    var (last, byteCount) = (Int64.min, 0)
+    var byteCount = 0
+    var numbers: Set<Int64> = []
     repeat {
-      last = max(last, missing[next].last)
       byteCount += missing[next].byteCount
+      numbers.formUnion(missing[next].numbers)
+      missing[next].numbers = []
       next += 1
     } while next < missing.count && byteCount + missing[next].byteCount <= byteLimit
-    return Round(missing[start..<next].map(\.name), objectLimit, first: missing[start].first, last: last)
+    return Round(missing[start..<next].map(\.name), objectLimit, spans: Self.spans(of: numbers.sorted()))
+  }
+
+  /// Transactions between two of a round that are read with them, because a further read costs more.
+  private static let gap: Int64 = 20
+
+  private static func spans(of numbers: [Int64]) -> [ClosedRange<Int64>] {
+    var spans: [ClosedRange<Int64>] = []
+    for number in numbers {
+      if let last = spans.last, number - last.upperBound <= gap {
+        spans[spans.count - 1] = last.lowerBound...number
+      } else {
+        spans.append(number...number)
+      }
+    }
+    return spans
   }
 
   /// Some objects and their changes.
   public struct Round: Sendable {
-    /// The part of the history that tells of them, in numbers of transactions.
-    public let first: Int64
-    public let last: Int64
+    /// The parts of the history that tell of them, in numbers of transactions, ascending.
+    public let spans: [ClosedRange<Int64>]
     private let batchOf: [String: Int]
     /// The changes that were added. A batch has all changes of its objects, in order: each can be exported alone, and
     /// an interrupted rescan continues with the objects that are left.
     public private(set) var batches: [[HistoryTransaction]]
 
-    fileprivate init(_ names: [String], _ objectLimit: Int, first: Int64, last: Int64) {
-      self.first = first
-      self.last = last
+    fileprivate init(_ names: [String], _ objectLimit: Int, spans: [ClosedRange<Int64>]) {
+      self.spans = spans
       batchOf = Dictionary(uniqueKeysWithValues: names.enumerated().map { ($1, $0 / objectLimit) })
       batches = Array(repeating: [], count: (names.count + objectLimit - 1) / objectLimit)
     }
