@@ -172,12 +172,26 @@ export class Client {
       arrives();
       const answer = await fetch(url, { redirect: "error", ...init, signal: limit.signal }).catch(lost);
       const next = answer.headers.get("X-Apple-CloudKit-Web-Auth-Token");
-      if (next) this.onToken((this.webAuthToken = next));
+      if (next) this.keep(next);
       const whole = await this.whole(answer, arrives).catch(lost);
       if (!answer.ok) throw new AquiferError(answer.status, (await whole.json().catch(() => null)) ?? {});
       return await read(whole).catch(lost);
     } finally {
       clearTimeout(timer);
+    }
+  }
+
+  /**
+   * Takes a session's next token once it is kept. One that can't be kept is not taken: the present one holds for a
+   * while, and the next answer brings the same one again.
+   * @param {string} token
+   */
+  keep(token) {
+    try {
+      this.onToken(token);
+      this.webAuthToken = token;
+    } catch (error) {
+      console.warn("onToken could not keep the session's next token:", error);
     }
   }
 
@@ -204,15 +218,24 @@ export class Client {
     let attempt = 0;
     /** @type {EventSource} */ let source;
     /** @type {ReturnType<typeof setTimeout>} */ let timer;
+    const lost = () => {
+      source.close();
+      timer = setTimeout(connect, this.pause(attempt++));
+    };
     const connect = () => {
       source = new EventSource(address());
       source.onopen = () => ((attempt = 0), receive(null));
-      source.onmessage = (event) => receive(JSON.parse(event.data));
-      source.onerror = () => {
-        // Not left to the browser, which would come with the same token again, and after some refusals not at all.
-        source.close();
-        timer = setTimeout(connect, this.pause(attempt++));
+      source.onmessage = (event) => {
+        /** @type {any} */ let data;
+        try {
+          data = JSON.parse(event.data);
+        } catch {
+          return lost();
+        }
+        receive(data);
       };
+      // Not left to the browser, which would come with the same token again, and after some refusals not at all.
+      source.onerror = lost;
     };
     connect();
     return () => (source.close(), clearTimeout(timer));
