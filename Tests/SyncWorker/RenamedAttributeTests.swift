@@ -6,6 +6,7 @@ import Records
 import Testing
 
 @testable import ObjectPlane
+@testable import ZoneCommit
 
 struct RenamedAttributeTests {
   /// PhotoModel with another name for a tag's name.
@@ -53,5 +54,22 @@ struct RenamedAttributeTests {
       try await phone.pull()
       #expect(phone.graph.objects["T"]?["name"] == "\"Calm\"")
     }
+  }
+
+  @Test func `a receipt for a large value under its present name is made of the asset under the former one`() {
+    let asset = Asset(hash: Array(repeating: 7, count: 32), byteCount: 9)
+    let stamp = Stamp(timestamp: 1, userRecordName: "_alice")
+    let record = Record(
+      recordName: "T", recordType: "CD_Tag",
+      fields: [ReservedName.entityName: .string("Tag"), "CD_name_ckAsset": .asset(asset)], created: stamp,
+      modified: stamp)
+    let known = [PhotoModel.model, Self.renamed]
+    let schema = EnvironmentSchema(
+      version: 1, schema: .initial,
+      models: Dictionary(known.map { (ModelIndex($0).modelHash, $0) }, uniquingKeysWith: { first, _ in first }))
+    #expect(schema.asset(in: "CD_label_ckAsset", of: record) == asset)
+    #expect(schema.asset(in: "CD_name_ckAsset", of: record) == asset)
+    #expect(schema.asset(in: "CD_other_ckAsset", of: record) == nil)
+    #expect(schema.asset(in: ReservedName.entityName, of: record) == nil)
   }
 }

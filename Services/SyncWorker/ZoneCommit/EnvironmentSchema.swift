@@ -85,6 +85,22 @@ package struct EnvironmentSchema: Sendable {
     return references
   }
 
+  /// The asset in a field, or else in that of a former name, under which stores read it (R18).
+  package func asset(in field: String, of record: Record) -> Asset? {
+    if let value = record.fields[field]?.value {
+      guard case .asset(let asset) = value else { return nil }
+      return asset
+    }
+    let attributes = modelIndexes.sorted { $0.key < $1.key }.compactMap { _, model in
+      model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))?
+        .mirroredAttributes.first { $0.assetFieldName == field }
+    }
+    for former in attributes.flatMap(\.formers).compactMap(\.assetFieldName) {
+      if case .asset(let asset)? = record.fields[former]?.value { return asset }
+    }
+    return nil
+  }
+
   /// The latest model, or some known model if the latest is not known.
   var anyModel: MirrorModel? {
     latestModelHash.flatMap { mirrorModels[$0] } ?? mirrorModels.min { $0.key < $1.key }?.value
