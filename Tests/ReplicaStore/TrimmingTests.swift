@@ -82,6 +82,44 @@ func `a content that the server has stays while a save names it that waits to be
   #expect(!store.isHere("first") && !store.isHere("second"))
 }
 
+@Test(arguments: [true, false])
+func `a content that two saves name stays until both are sent`(isRefused: Bool) async throws {
+  let store = try await TestStore.make { $0.contentByteLimit = 1 }
+  try await store.insert("own", "first")
+  try await store.insert("copy", "first", hasBytes: false)
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+  try await store.replica.acknowledge(batch, historyToken: "h")
+  var kept: String?
+  if isRefused {
+    let copy = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+    let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+    kept = try await store.replica.refuse(copy, at: nil, error: error).first?.identifier
+    try await store.replica.keep(try #require(kept))
+  }
+  try await store.fetch("second", of: "P2")
+  #expect(store.isHere("first"))
+  if let kept { try await store.replica.retry(kept) }
+  try await store.export()
+  try await store.fetch("third", of: "P3")
+  #expect(!store.isHere("first"))
+}
+
+@Test func `a content of a save that was undone goes like others once the server is known to have it`() async throws {
+  let store = try await TestStore.make { $0.contentByteLimit = 1 }
+  try await store.insert("own", "first")
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+  let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+  let refused = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  try await store.replica.revert(refused)
+  try await store.hear(of: "first", at: "P1")
+  try await store.fetch("second", of: "P2")
+  #expect(store.isHere("first"), "the app may try the save again")
+  try await store.replica.discard(refused)
+  try await store.hear(of: "first", at: "P3")
+  try await store.fetch("third", of: "P4")
+  #expect(!store.isHere("first") && store.isHere("third"))
+}
+
 @Test func `a content that was forgotten while a waiting save names it is asked for before that save leaves`()
   async throws
 {
