@@ -104,3 +104,16 @@ import Testing
   try await store.export()
   #expect(try await store.replica.figures().pendingObjects == 0)
 }
+
+@Test func `a purge leaves objects of a former account that are new here, and what waits of them`() async throws {
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  var options = SaveOptions()
+  options.author = MirroringAuthor.reupload
+  _ = try await store.replica.save(options) { try $0.insert("Tag", "T9", ["name": .text("former")]) }
+  try await store.replica.apply(page("t3", ended(.delete)), event: nil)
+  #expect(try await store.names(Query("Tag")) == ["T2", "T9"])
+  #expect(try await store.outbox().flatMap(\.changes).map(\.objectID) == ["T9"])
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
