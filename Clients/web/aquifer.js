@@ -119,7 +119,8 @@ export class Client {
 
   /**
    * Tells of changed zones until the returned function is called. No store hears of its own changes. A ping is a hint;
-   * null comes at each connect: import then, because pings may have been lost before.
+   * null comes at each connect: import then, because pings may have been lost before. A browser does not show that a
+   * stream has gone silent: also import every quarter of an hour, and when the page is shown again.
    * @param {Store[]} stores @param {(ping: JSONObject|null) => void} onPing {zoneName, ownerRecordName, scope}
    */
   pings(stores, onPing) {

@@ -62,8 +62,8 @@ extension LostAttribute {
     if isDeclared {
       return
         """
-        \(place) is now called \(successor) (renamingIdentifier). The old values stay in \(field) (\(records)): devices \
-        with this model read them until \(successor) is set, and devices with earlier models see \(field) alone.
+        \(place) is now called \(successor) (renamingIdentifier). The old values stay in \(field) (\(records)): \
+        devices with this model read them until \(successor) is set, and devices with earlier models see \(field) alone.
         """
     }
     return

@@ -151,8 +151,8 @@ struct Migration {
 
   /// A pointer is read under one name alone, unlike attributes and pairs.
   private static func pointerProblem(_ former: String) -> String {
-    "a to-one relationship of a mirrored store can't have another name: keep \(former), or add a relationship beside it "
-      + "and fill that in a migration step"
+    "a to-one relationship of a mirrored store can't have another name: keep \(former), or add a relationship beside "
+      + "it and fill that in a migration step"
   }
 
   private func problem(_ column: Column, _ source: Column?, _ entity: EntityPlan, _ old: EntityPlan) throws -> String? {
