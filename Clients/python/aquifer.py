@@ -20,6 +20,7 @@ import ssl
 import threading
 import time
 import uuid
+import warnings
 import zlib
 from datetime import datetime, timezone
 from urllib.parse import quote, urlencode, urlsplit
@@ -89,7 +90,7 @@ class Client:
     ):  # fmt: skip
         """patience: seconds in which a call is sent again. timeout: of one try; longer than any `wait`. ca: a file of
         certificates that are trusted instead of the system's. on_token: keeps a session's next token, which replaces
-        the last one; it is called by one thread at a time."""
+        the last one once on_token has returned; it is called by one thread at a time."""
         self.url, self.notifier, self.token = url.rstrip("/"), (notifier or "").rstrip("/"), token
         self.container, self.environment, self.ca = container, environment, ca
         self.patience, self.timeout = patience, timeout
@@ -176,11 +177,16 @@ class Client:
         return random.uniform(0, min(self.LONGEST_PAUSE, 2 ** min(attempt, 20)))
 
     def _renew(self, sent, following):
-        """Takes the token that follows the sent one, unless another answer has brought it already."""
+        """Takes the token that follows the sent one, unless another answer has brought it already. One that can't be
+        kept is not taken: the sent one holds for a while, and the next answer brings the same one again."""
         with self._renewing:
             if following and sent == self.token != following:
-                self.token = following
-                self._on_token(following)
+                try:
+                    self._on_token(following)
+                except Exception as error:  # The call has its answer, which is none of on_token's business.
+                    warnings.warn(f"on_token could not keep the session's next token: {error!r}", stacklevel=2)
+                else:
+                    self.token = following
 
     def _send(self, method, url, data, headers, is_own):
         place = urlsplit(url)
@@ -279,7 +285,7 @@ class Client:
                 elif not name and not value and data:  # An empty line ends an event; a colon begins a comment.
                     yield identifier, json.loads("\n".join(data))
                     identifier, data = None, []
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:  # ValueError: an event is broken.
             raise AquiferError(0, {"reason": f"{place.path}: {error!r}"}) from error
         finally:
             connection.close()

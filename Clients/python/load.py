@@ -142,9 +142,12 @@ class User:
         return lost, len(found)
 
 
-def run_process(options, number, people, parent):
+def run_process(options, number, people, parent, others):
     """Sends this process's part of the saves, then imports and compares. Tells the parent of READY and of the figures,
-    one dictionary; the parent says in between whether all processes are ready."""
+    one dictionary; the parent says in between whether all processes are ready. others: the parent's ends of pipes,
+    which a fork brings along: with them open, nobody would notice that the parent was killed."""
+    for link in others:
+        link.close()
     figures = defaultdict(list, refusals=Counter(), number=number)
     try:
         users = [
@@ -163,7 +166,8 @@ def run_process(options, number, people, parent):
         figures["import_seconds"] = time.monotonic() - started
     except Exception as error:  # Whatever it is, the parent waits for this process's figures.
         figures["problems"].append(repr(error))
-    parent.send(dict(figures))
+    with contextlib.suppress(OSError):  # Nobody waits any more: the parent was killed.
+        parent.send(dict(figures))
 
 
 def compare(user, figures):
@@ -265,10 +269,10 @@ def run_processes(options, people):
     for number in range(options.processes):
         link, theirs = multiprocessing.Pipe()
         part = people[number :: options.processes]
-        processes.append(multiprocessing.Process(target=run_process, args=(options, number, part, theirs)))
+        links.append(link)
+        processes.append(multiprocessing.Process(target=run_process, args=(options, number, part, theirs, links)))
         processes[-1].start()
         theirs.close()
-        links.append(link)
     told = [next_word(link, number) for number, link in enumerate(links)]
     begins = all(word == READY for word in told)
     for link, word in zip(links, told):

@@ -119,7 +119,8 @@ export class Client {
 
   /**
    * Tells of changed zones until the returned function is called. No store hears of its own changes. A ping is a hint;
-   * null comes at each connect: import then, because pings may have been lost before.
+   * null comes at each connect: import then, because pings may have been lost before. A browser does not show that a
+   * stream has gone silent: also import every quarter of an hour, and when the page is shown again.
    * @param {Store[]} stores @param {(ping: JSONObject|null) => void} onPing {zoneName, ownerRecordName, scope}
    */
   pings(stores, onPing) {
@@ -172,12 +173,26 @@ export class Client {
       arrives();
       const answer = await fetch(url, { redirect: "error", ...init, signal: limit.signal }).catch(lost);
       const next = answer.headers.get("X-Apple-CloudKit-Web-Auth-Token");
-      if (next) this.onToken((this.webAuthToken = next));
+      if (next) this.keep(next);
       const whole = await this.whole(answer, arrives).catch(lost);
       if (!answer.ok) throw new AquiferError(answer.status, (await whole.json().catch(() => null)) ?? {});
       return await read(whole).catch(lost);
     } finally {
       clearTimeout(timer);
+    }
+  }
+
+  /**
+   * Takes a session's next token once it is kept. One that can't be kept is not taken: the present one holds for a
+   * while, and the next answer brings the same one again.
+   * @param {string} token
+   */
+  keep(token) {
+    try {
+      this.onToken(token);
+      this.webAuthToken = token;
+    } catch (error) {
+      console.warn("onToken could not keep the session's next token:", error);
     }
   }
 
@@ -204,15 +219,24 @@ export class Client {
     let attempt = 0;
     /** @type {EventSource} */ let source;
     /** @type {ReturnType<typeof setTimeout>} */ let timer;
+    const lost = () => {
+      source.close();
+      timer = setTimeout(connect, this.pause(attempt++));
+    };
     const connect = () => {
       source = new EventSource(address());
       source.onopen = () => ((attempt = 0), receive(null));
-      source.onmessage = (event) => receive(JSON.parse(event.data));
-      source.onerror = () => {
-        // Not left to the browser, which would come with the same token again, and after some refusals not at all.
-        source.close();
-        timer = setTimeout(connect, this.pause(attempt++));
+      source.onmessage = (event) => {
+        /** @type {any} */ let data;
+        try {
+          data = JSON.parse(event.data);
+        } catch {
+          return lost();
+        }
+        receive(data);
       };
+      // Not left to the browser, which would come with the same token again, and after some refusals not at all.
+      source.onerror = lost;
     };
     connect();
     return () => (source.close(), clearTimeout(timer));

@@ -20,8 +20,8 @@ extension Command {
       discussion: """
         Prints the additions and their effect on stored values. A field that changes its type is refused without
         --change-types, because objects with old values do not fit and become hidden. A field that the model no longer
-        has keeps its values; a renamingIdentifier does not move them. For production, try the model in development
-        first and use `aquifer schema promote`.
+        has keeps its values, and an attribute with its name as renamingIdentifier reads them. For production, try the
+        model in development first and use `aquifer schema promote`.
         """,
       examples: [
         "aquifer model push Photos.xcdatamodeld --container iCloud.org.example.photos --environment development"

@@ -98,14 +98,16 @@ public struct LinkResolver: Sendable {
     var legacy: [String: (entity: EntityDescription, relationship: RelationshipDescription)] = [:]
     for entity in model.entities {
       for relationship in entity.mirroredLinks {
-        legacy["\(ReservedName.legacyLinkPrefix)\(entity.name)_\(relationship.name)"] = (entity, relationship)
+        for name in relationship.formerNames + [relationship.name] {
+          legacy["\(ReservedName.legacyLinkPrefix)\(entity.name)_\(name)"] = (entity, relationship)
+        }
       }
     }
     self.legacy = legacy
   }
 
-  /// The pair; nil when the model has no such relationship. Accepts either order of the two ends, and the declaring or
-  /// any concrete entity's name (R13).
+  /// The pair; nil when the model has no such relationship. Accepts either order of the two ends, the declaring or any
+  /// concrete entity's name (R13), and the relationships' former names (R18).
   public func resolve(_ link: LinkRecord) -> MirroredLink? {
     switch link.form {
     case .legacy(let recordType):
@@ -115,9 +117,9 @@ public struct LinkResolver: Sendable {
       return canonical(found.entity, found.relationship, target, ends: link.ends)
     case .pair(let entityNames, let relationshipNames):
       guard let entity = model.entity(named: entityNames.first), let target = model.entity(named: entityNames.second),
-        let relationship = entity.relationship(named: relationshipNames.first), relationship.link != nil,
-        relationship.inverse?.name == relationshipNames.second,
-        target.relationship(named: relationshipNames.second)?.link != nil
+        let relationship = entity.relationship(spelled: relationshipNames.first), relationship.link != nil,
+        let inverse = target.relationship(spelled: relationshipNames.second), inverse.link != nil,
+        relationship.inverse?.name == inverse.name
       else { return nil }
       return canonical(entity, relationship, target, ends: link.ends)
     }
@@ -146,5 +148,12 @@ public struct LinkResolver: Sendable {
     return MirroredLink(
       entity: target, relationship: reversed, targetEntity: entity, objectID: ends.second, targetID: ends.first,
       key: key)
+  }
+}
+
+extension EntityDescription {
+  /// The relationship of that name, or of that former name.
+  fileprivate func relationship(spelled name: String) -> RelationshipDescription? {
+    relationship(named: name) ?? currentName(of: name).flatMap { relationship(named: $0) }
   }
 }

@@ -35,6 +35,8 @@ public final class EntityDescription: Sendable {
 
   private let attributesByName: [String: Int]
   private let relationshipsByName: [String: Int]
+  /// Names of properties by their former names.
+  private let currentNames: [String: String]
 
   public var name: String { entity.name }
   public var isAbstract: Bool { entity.isAbstract }
@@ -63,6 +65,10 @@ public final class EntityDescription: Sendable {
       attributes.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
     relationshipsByName = Dictionary(
       relationships.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
+    currentNames = Dictionary(
+      attributes.flatMap { attribute in attribute.formers.map { ($0.name, attribute.name) } }
+        + relationships.flatMap { relationship in relationship.formerNames.map { ($0, relationship.name) } },
+      uniquingKeysWith: { first, _ in first })
   }
 
   public func attribute(named name: String) -> AttributeDescription? { attributesByName[name].map { attributes[$0] } }
@@ -83,6 +89,12 @@ public final class EntityDescription: Sendable {
   public func relationship(named name: String) -> RelationshipDescription? {
     relationshipsByName[name].map { relationships[$0] }
   }
+
+  /// True if earlier models have other names for some properties.
+  public var hasFormerNames: Bool { !currentNames.isEmpty }
+
+  /// The name that the model has for a property of an earlier one; nil: it is no former name.
+  public func currentName(of former: String) -> String? { currentNames[former] }
 
   /// True if objects of this entity may be targets where `other` is the destination: the entity is `other` or one of
   /// its subentities.
@@ -113,15 +125,22 @@ public final class AttributeDescription: Sendable {
   public let exactFieldName: String?
   /// By the table of docs/protocol/mirroring.md#attribute-types; `.bytes` for the two types without a field.
   public let fieldType: FieldType
+  /// The attribute under the names that it has in earlier models, the latest first (R18).
+  public let formers: [AttributeDescription]
 
   public var name: String { attribute.name }
   public var type: AttributeType { attribute.type }
   /// The value may move to the asset companion when the record grows too large (R8).
   public var isVariableLength: Bool { assetFieldName != nil }
 
-  init(_ attribute: Attribute, declaredBy entityName: String) {
+  init(_ attribute: Attribute, declaredBy entityName: String, formerNames: [String] = []) {
     self.attribute = attribute
     declaringEntityName = entityName
+    formers = formerNames.map { name in
+      var former = attribute
+      former.name = name
+      return AttributeDescription(former, declaredBy: entityName)
+    }
     isMirrored =
       !attribute.isTransient && !attribute.isDerived && attribute.type.fieldType != nil
       && !attribute.userInfo.isSet(ReservedName.ignoredPropertyKey)
@@ -155,12 +174,17 @@ public final class RelationshipDescription: Sendable {
   /// The inverse, declared by the destination or one of its superentities; nil if there is no such relationship.
   public let inverse: Inverse?
   public let storage: Storage
+  /// Its names in earlier models; links by them are its pairs (R18).
+  public let formerNames: [String]
 
-  init(relationship: Relationship, declaringEntityName: String, inverse: Inverse?, storage: Storage) {
+  init(
+    relationship: Relationship, declaringEntityName: String, inverse: Inverse?, storage: Storage, formerNames: [String]
+  ) {
     self.relationship = relationship
     self.declaringEntityName = declaringEntityName
     self.inverse = inverse
     self.storage = storage
+    self.formerNames = formerNames
   }
 
   public struct Inverse: Sendable {

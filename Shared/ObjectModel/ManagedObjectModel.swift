@@ -135,6 +135,8 @@ public struct Relationship: Hashable, Sendable, Codable {
   public var isTransient: Bool
   public var deleteRule: DeleteRule
   public var userInfo: [String: String]
+  /// The relationship's name in earlier versions of the model (`elementID` in the file); nil if the name never changed.
+  public var renamingIdentifier: String?
 
   public init(
     name: String, destinationName: String, inverseName: String?, inverseEntityName: String?, isToMany: Bool,

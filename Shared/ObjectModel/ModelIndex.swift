@@ -11,14 +11,18 @@ public final class ModelIndex: Sendable {
   public let entities: [EntityDescription]
   /// True if any entity has an encrypted attribute (R7).
   public let hasEncryptedAttributes: Bool
+  /// True if earlier models have other names for some properties.
+  public let hasFormerNames: Bool
   private let entitiesByName: [String: EntityDescription]
   private let rootsByRecordType: [String: EntityDescription]
 
-  public init(_ model: ManagedObjectModel) {
+  /// - Parameter others: the models that other stores of the same records may have, or had.
+  public init(_ model: ManagedObjectModel, beside others: [ManagedObjectModel] = []) {
     self.model = model
-    let resolver = Resolver(model)
+    let resolver = Resolver(model, FormerNames(others))
     entities = resolver.entities.enumerated().map { resolver.description(of: $1, ordinal: $0) }
     hasEncryptedAttributes = entities.contains { $0.attributes.contains(where: \.isEncrypted) }
+    hasFormerNames = entities.contains(where: \.hasFormerNames)
     entitiesByName = Dictionary(uniqueKeysWithValues: entities.map { ($0.name, $0) })
     rootsByRecordType = Dictionary(
       uniqueKeysWithValues: entities.filter { $0.name == $0.rootName }.map { ($0.recordType, $0) })
@@ -65,8 +69,10 @@ private struct Resolver {
   /// Superentities, nearest first; a chain ends where a parent is missing or the chain meets itself.
   private let chains: [String: [Entity]]
   private let kinds: [String: [String]]
+  private let formerNames: FormerNames
 
-  init(_ model: ManagedObjectModel) {
+  init(_ model: ManagedObjectModel, _ formerNames: FormerNames) {
+    self.formerNames = formerNames
     var byName: [String: Entity] = [:]
     var entities: [Entity] = []
     for entity in model.entities where byName.updateValue(byName[entity.name] ?? entity, forKey: entity.name) == nil {
@@ -96,13 +102,17 @@ private struct Resolver {
     let chain = chains[entity.name] ?? []
     var attributes: [String: AttributeDescription] = [:]
     var relationships: [String: RelationshipDescription] = [:]
+    // A record has the fields of one entity, so names of subentities are not taken.
+    let taken = Set((chain + [entity]).flatMap { $0.attributes.map(\.name) + $0.relationships.map(\.name) })
     // From the root down, so that an entity's own declaration wins (the validator refuses a model that has both).
     for declaring in chain.reversed() + [entity] {
       for attribute in declaring.attributes {
-        attributes[attribute.name] = AttributeDescription(attribute, declaredBy: declaring.name)
+        attributes[attribute.name] = AttributeDescription(
+          attribute, declaredBy: declaring.name,
+          formerNames: formerNames.names(of: attribute, in: declaring.name, taken: taken))
       }
       for relationship in declaring.relationships {
-        relationships[relationship.name] = describe(relationship, declaredBy: declaring.name)
+        relationships[relationship.name] = describe(relationship, declaredBy: declaring.name, taken)
       }
     }
     return EntityDescription(
@@ -112,11 +122,14 @@ private struct Resolver {
       declaredUserInfo: [entity.userInfo] + chain.map(\.userInfo))
   }
 
-  private func describe(_ relationship: Relationship, declaredBy entityName: String) -> RelationshipDescription {
+  private func describe(_ relationship: Relationship, declaredBy entityName: String, _ taken: Set<String>)
+    -> RelationshipDescription
+  {
     let inverse = inverse(of: relationship)
     return RelationshipDescription(
       relationship: relationship, declaringEntityName: entityName, inverse: inverse,
-      storage: storage(of: relationship, declaredBy: entityName, inverse: inverse))
+      storage: storage(of: relationship, declaredBy: entityName, inverse: inverse),
+      formerNames: formerNames.names(of: relationship, in: entityName, taken: taken))
   }
 
   private func inverse(of relationship: Relationship) -> RelationshipDescription.Inverse? {

@@ -109,7 +109,7 @@ private struct EntityReader {
     let minCount = try node.count("minCount", of: entity, name)
     let maxCount = try node.count("maxCount", of: entity, name)
     let isToMany = node.flag("toMany") || maxCount.map { $0 != 1 } ?? false
-    return Relationship(
+    var relationship = Relationship(
       name: name, destinationName: node.attributes["destinationEntity"] ?? "",
       inverseName: node.attributes["inverseName"],
       inverseEntityName: node.attributes["inverseEntity"], isToMany: isToMany, minCount: minCount ?? 0,
@@ -117,6 +117,8 @@ private struct EntityReader {
       isOrdered: node.flag("ordered"), isOptional: node.flag("optional"), isTransient: node.flag("transient"),
       deleteRule: rule,
       userInfo: node.userInfo)
+    relationship.renamingIdentifier = node.attributes["elementID"]
+    return relationship
   }
 
   private func uniquenessConstraints(_ node: XMLNode) -> [[String]] {

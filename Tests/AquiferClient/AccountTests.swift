@@ -39,6 +39,47 @@ import Testing
   #expect(try ![first, third].contains(files.current()))
 }
 
+@Test func `nothing stays of an account that is removed, also if the process ends meanwhile or left a reset's file`()
+  throws
+{
+  let folder = try TestContainer.makeFolder()
+  defer { try? FileManager.default.removeItem(atPath: folder) }
+  let files = AccountFiles("\(folder)/store.sqlite")
+  let ben = try files.reserve("_ben", former: "_ada")
+  let suffixes = ["", "-wal", "-shm", "-lock", "-reset", "-reset-wal", "-reset-shm"]
+  func make(_ suffixes: [String]) throws {
+    for suffix in suffixes { #expect(FileManager.default.createFile(atPath: ben + suffix, contents: nil)) }
+    try FileManager.default.createDirectory(atPath: "\(ben)-contents/a", withIntermediateDirectories: true)
+  }
+  func left() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: folder) }
+  try make(suffixes)
+  // As if the process had ended before it removed the files.
+  try Data(#"{"numbers":{"_ada":0},"current":0,"last":1,"removing":[1]}"#.utf8).write(
+    to: URL(filePath: "\(folder)/store.sqlite-accounts"))
+  _ = try files.current()
+  #expect(try left() == ["store.sqlite-accounts"])
+  // What somebody made there since is theirs.
+  try make([""])
+  _ = try files.current()
+  #expect(FileManager.default.fileExists(atPath: ben))
+  let cid = try files.reserve("_cid", former: "_ada")
+  #expect(cid != ben)
+  #expect(FileManager.default.createFile(atPath: "\(cid)-reset", contents: nil))
+  try files.remove("_cid")
+  #expect(!FileManager.default.fileExists(atPath: "\(cid)-reset"))
+}
+
+@Test func `a new account's file is none that is left over of another account`() throws {
+  let folder = try TestContainer.makeFolder()
+  defer { try? FileManager.default.removeItem(atPath: folder) }
+  #expect(FileManager.default.createFile(atPath: "\(folder)/store.sqlite-account-1", contents: nil))
+  let files = AccountFiles("\(folder)/store.sqlite")
+  #expect(try files.reserve("_ben", former: "_ada") == "\(folder)/store.sqlite-account-2")
+  // It is Ben's from now on, whether it is there or not.
+  #expect(FileManager.default.createFile(atPath: "\(folder)/store.sqlite-account-2", contents: nil))
+  #expect(try files.reserve("_ben", former: "_ada") == "\(folder)/store.sqlite-account-2")
+}
+
 @Suite(.serialized, .enabled(if: Server.binaries != nil)) struct AccountChangeTests {
   private func titles(_ container: PersistentContainer) async throws -> [String] {
     try await container.fetch(Photo.all.sorted(\.title.ascending)).compactMap(\.title)

@@ -143,6 +143,18 @@ class Killer(Way):
                 os.kill(int(children[-1]), signal.SIGKILL)
 
 
+class Orphaner(Way):
+    """Kills the load itself, without its processes, at the first request for a store."""
+
+    load, lock = None, threading.Lock()
+
+    def own_answer(self, body):
+        with self.lock:
+            if self.load and "/stores/" in self.path:
+                os.kill(self.load.pid, signal.SIGKILL)
+                type(self).load = None
+
+
 @contextlib.contextmanager
 def serving(way):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), way)
@@ -220,6 +232,12 @@ with STEPS.step("a process of the load that is killed ends the run, amid the sav
             done = run("--url", url, *SMALL, "--processes", "2", started=lambda load: setattr(Killer, "load", load))
         equal(done.returncode, 3, done.stdout + done.stderr)
         expect("ended" in done.stderr, done.stderr)
+
+with STEPS.step("the processes of a load that is killed itself end, too"):
+    with serving(Orphaner) as url:
+        # Its output ends with the last process.
+        done = run("--url", url, *SMALL, "--processes", "2", started=lambda load: setattr(Orphaner, "load", load))
+    equal(done.returncode, -signal.SIGKILL, done.stdout + done.stderr)
 
 with STEPS.step("without a server, or without the right to make users, nothing is measured: exit code 3"):
     equal(run("--url", WORLD.gateway, *SMALL, "--operator-token", "wrong").returncode, 3)

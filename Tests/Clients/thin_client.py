@@ -6,6 +6,7 @@ import itertools
 import json
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 from steps import Steps, Surroundings, equal, expect, raises
@@ -157,6 +158,39 @@ with STEPS.step("a session's next token takes the place of the last one, for ret
     rotating.download({"downloadURL": address + "/asset"})
     rotating.store("S").status()
     equal(Script.requests[1][2]["Authorization"], "Bearer t4")
+
+with STEPS.step("a next token that can't be kept is not used, and the answer that brought it is told all the same"):
+    asked = []
+
+    def keep(token):
+        asked.append(token)
+        if len(asked) == 1:
+            raise OSError("the disk is full")
+
+    keeping = Client(address, "c", "t", on_token=keep)
+    play((200, {NEXT: "t2"}, b'{"saved":1}'), (200, {NEXT: "t2"}, b"{}"), done)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        equal(keeping.store("S").save([]), {"saved": 1})
+    expect("could not keep" in str(warned[0].message) and len(warned) == 1, f"{warned}")
+    keeping.store("S").status()
+    keeping.store("S").status()
+    sent = [headers["Authorization"].split()[1] for _, _, headers, _ in Script.requests]
+    equal((sent, asked), (["t", "t", "t2"], ["t2", "t2"]))
+
+with STEPS.step("a broken event ends its connection, and the stream goes on after the last whole one"):
+    play(
+        (200, stream, b': hello\n\nid: 4\ndata: {"a":1}\n\nid: 5\ndata: {"a"\n\n'),
+        (200, stream, b"data: \xff\n\n"),
+        (200, stream, b'data: {"a":2}\n\n'),
+        refusal(404, "NOT_FOUND"),
+    )
+    told = []
+    with raises(AquiferError, "NOT_FOUND"):
+        for event in scripted.store("S").events(after="3"):
+            told.append(event)
+    equal([event for event in told if event], [{"a": 1}, {"a": 2}])
+    equal([headers["Last-Event-ID"] for _, _, headers, _ in Script.requests], ["3", "4", "4", "4"])
 
 with STEPS.step("a ping is told whatever subscription it comes from, and one of no known form says to import"):
     places = [("met", 1), ("fet", 0), ("qry", 2)]

@@ -116,6 +116,22 @@ with browser() as page:
         kept = [f"AUTHENTICATION_FAILED (421): The sign-in window was {what}" for what in ("kept shut", "closed")]
         equal(ended, [*kept, "token"])
 
+    with STEPS.step("a next token that can't be kept is not used, and the answer with it is told all the same"):
+        told = page.run("""
+            const real = window.fetch, asked = [];
+            const onToken = (token) => {
+                asked.push(token);
+                if (asked.length === 1) throw new Error("storage is full");
+            };
+            const other = new aquifer.Client({...given[0], onToken});
+            const headers = {"X-Apple-CloudKit-Web-Auth-Token": "t2"};
+            window.fetch = async () => new Response('{"saved":1}', {headers});
+            const answers = [await other.call("POST", "/a"), other.webAuthToken ?? "none"];
+            answers.push(await other.call("POST", "/a"), other.webAuthToken, asked);
+            window.fetch = real;
+            return answers;""", settings)  # fmt: skip
+        equal(told, [{"saved": 1}, "none", {"saved": 1}, "t2", ["t2", "t2"]])
+
     with STEPS.step("a save whose answers are lost is sent again, and stored once"):
         saved = page.run("""
             await phone.setUp(model, {device: {name: "Phone"}}); await laptop.setUp(model);

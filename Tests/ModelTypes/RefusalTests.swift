@@ -276,6 +276,31 @@ struct RefusalTests {
     #expect(try ModelTypes.source(of: bundle.url.path).contains("earlierVersions: [testVersion1]"))
   }
 
+  @Test func `a to-one relationship that an earlier version calls otherwise is refused, and no other rename is`() throws
+  {
+    /// - Parameter identifiers: renaming identifiers of the attribute and the relationships by their names.
+    func model(_ name: String, _ way: String, _ back: String, _ identifiers: [String: String] = [:]) -> String {
+      func named(_ name: String) -> String {
+        "name='\(name)' optional='YES'" + (identifiers[name].map { " elementID='\($0)'" } ?? "")
+      }
+      return """
+        <model><entity name='A'><attribute \(named(name)) attributeType='String'/>
+        <relationship \(named(way)) maxCount='1' destinationEntity='B' inverseName='\(back)' inverseEntity='B'/>
+        </entity><entity name='B'>
+        <relationship \(named(back)) toMany='YES' destinationEntity='A' inverseName='\(way)' inverseEntity='A'/>
+        </entity></model>
+        """
+    }
+    let first = model("a", "way", "back")
+    let allowed = model("title", "way", "backs", ["title": "a", "backs": "back"])
+    let refused = model("a", "path", "back", ["path": "way"])
+    #expect(try refusals(of: TemporaryBundle(["Test": first, "Test 2": allowed], current: "Test 2")).isEmpty)
+    let found = try refusals(of: TemporaryBundle(["Test": first, "Test 2": refused], current: "Test 2"))
+    #expect(found.map(\.line) == [2] && found.first?.message.hasPrefix("A.path was called way.") == true)
+    // The identifier stays in the model, and the name has not changed since.
+    #expect(try refusals(of: TemporaryBundle(["Test": refused, "Test 2": refused], current: "Test 2")).isEmpty)
+  }
+
   private func refusals(of bundle: TemporaryBundle) -> [Refusal] {
     do throws(Refusals) {
       _ = try ModelTypes.source(of: bundle.url.path)

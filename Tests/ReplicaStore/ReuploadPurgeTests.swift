@@ -63,3 +63,57 @@ import Testing
   let waiting = try await store.outbox().flatMap(\.changes).map(\.objectID)
   #expect(waiting.count == count && !waiting.contains("P1"))
 }
+
+@Test func `objects that are sent again, refused and kept go when another device deletes them or purges their zone`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+  let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  try await store.replica.keep(identifier)
+  // Another device has sent the photo again, and deleted a tag since.
+  let deletion = ImportedChange.delete(entity: "Tag", objectID: "T1", zoneID: zone)
+  try await store.replica.apply(
+    page("t3", saved("Photo", "P1", ["title": .string("theirs")]), deletion), event: nil)
+  #expect(try await store.values("Photo", "P1")?["title"] == .text("theirs"))
+  #expect(try await store.names(Query("Tag")) == ["S1", "T2"])
+  // A reset spares them, as before the refusal.
+  try await store.replica.beginReset(reason: "test")
+  let done = ImportPage.Reset(reason: "test", done: true)
+  try await store.replica.apply(page("r1", saved("Photo", "P1"), reset: done), event: nil)
+  #expect(try await store.names(Query("Tag")) == ["S1"])
+  try await store.replica.apply(page("t4", ended(.delete)), event: nil)
+  #expect(try await store.names(Query("Tag")).isEmpty)
+  #expect(try await store.names(Query("Photo")).isEmpty)
+}
+
+@Test func `objects that are sent again, refused and kept are sent when the app tries again, and acknowledged once`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  let before = try await store.sentAgain()
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+  let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  try await store.replica.keep(identifier)
+  try await store.replica.retry(identifier)
+  #expect(try await store.sentAgain() == before && before.count == 4)
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test func `a purge leaves objects of a former account that are new here, and what waits of them`() async throws {
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  var options = SaveOptions()
+  options.author = MirroringAuthor.reupload
+  _ = try await store.replica.save(options) { try $0.insert("Tag", "T9", ["name": .text("former")]) }
+  try await store.replica.apply(page("t3", ended(.delete)), event: nil)
+  #expect(try await store.names(Query("Tag")) == ["T2", "T9"])
+  #expect(try await store.outbox().flatMap(\.changes).map(\.objectID) == ["T9"])
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}

@@ -39,7 +39,7 @@ extension TestStore {
 
   fileprivate func isHere(_ text: String) -> Bool { replica.contents.localPath(of: name(text)) != nil }
 
-  private func name(_ text: String) -> ContentName {
+  fileprivate func name(_ text: String) -> ContentName {
     let data = Data(text.utf8)
     return ContentName(checksum: SHA256.name(of: data), byteCount: Int64(data.count))
   }
@@ -80,4 +80,59 @@ func `a content that the server has stays while a save names it that waits to be
   try await store.export()
   try await store.fetch("third", of: "P4")
   #expect(!store.isHere("first") && !store.isHere("second"))
+}
+
+@Test(arguments: [true, false])
+func `a content that two saves name stays until both are sent`(isRefused: Bool) async throws {
+  let store = try await TestStore.make { $0.contentByteLimit = 1 }
+  try await store.insert("own", "first")
+  try await store.insert("copy", "first", hasBytes: false)
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+  try await store.replica.acknowledge(batch, historyToken: "h")
+  var kept: String?
+  if isRefused {
+    let copy = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+    let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+    kept = try await store.replica.refuse(copy, at: nil, error: error).first?.identifier
+    try await store.replica.keep(try #require(kept))
+  }
+  try await store.fetch("second", of: "P2")
+  #expect(store.isHere("first"))
+  if let kept { try await store.replica.retry(kept) }
+  try await store.export()
+  try await store.fetch("third", of: "P3")
+  #expect(!store.isHere("first"))
+}
+
+@Test func `a content of a save that was undone goes like others once the server is known to have it`() async throws {
+  let store = try await TestStore.make { $0.contentByteLimit = 1 }
+  try await store.insert("own", "first")
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+  let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+  let refused = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  try await store.replica.revert(refused)
+  try await store.hear(of: "first", at: "P1")
+  try await store.fetch("second", of: "P2")
+  #expect(store.isHere("first"), "the app may try the save again")
+  try await store.replica.discard(refused)
+  try await store.hear(of: "first", at: "P3")
+  try await store.fetch("third", of: "P4")
+  #expect(!store.isHere("first") && store.isHere("third"))
+}
+
+@Test func `a content that was forgotten while a waiting save names it is asked for before that save leaves`()
+  async throws
+{
+  let store = try await TestStore.make()
+  try await store.hear(of: "theirs", at: "P1")
+  try await store.insert("own", "theirs", hasBytes: false)
+  // That save waits, and no object here has the content any more.
+  try await store.save { try $0.update("Photo", "own", ["image": .null]) }
+  try await store.replica.apply(page("t", .delete(entity: "Photo", objectID: "P1", zoneID: zone)), event: nil)
+  let theirs = store.name("theirs").checksum
+  try await store.replica.forgetAddress(of: theirs)
+  #expect(try await store.replica.content(theirs) == nil)
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20))
+  let contents = try await store.replica.contentsToUpload(for: batch, validAt: .distantPast)
+  #expect(contents.map(\.checksum) == [theirs] && contents.first?.path == nil)
 }

@@ -108,7 +108,7 @@ private let mirror = "/mirror/1/\(World.photos)"
     #expect(
       notes?.count == 1
         && notes?.first?.contains(
-          "CD_Post.CD_title is now called CD_headline (renamingIdentifier). The server moves no values: 5 records")
+          "CD_Post.CD_title is now called CD_headline (renamingIdentifier). The old values stay in CD_title (5 ")
           == true
     )
     // A renamed attribute makes another model; a renamingIdentifier alone does not.

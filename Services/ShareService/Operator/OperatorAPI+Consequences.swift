@@ -62,9 +62,8 @@ extension LostAttribute {
     if isDeclared {
       return
         """
-        \(place) is now called \(successor) (renamingIdentifier). The server moves no values: \(records) keep theirs \
-        in \(field) for devices with earlier models; \(successor) is empty until a device that migrated its store sets \
-        it again.
+        \(place) is now called \(successor) (renamingIdentifier). The old values stay in \(field) (\(records)): \
+        devices with this model read them until \(successor) is set, and devices with earlier models see \(field) alone.
         """
     }
     return

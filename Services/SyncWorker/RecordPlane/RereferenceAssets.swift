@@ -20,6 +20,7 @@ extension RecordPlaneCall {
     let (finder, assets, shard) = (finder, context.assets, store.shard)
     let expiry = AssetLifetime.uploadExpiry(at: context.clock.now)
     let permissions = try await permissions()
+    let schema = try await context.schemas.schema(of: database.container, database.environment)
     let found = try await read { snapshot in
       let view = try finder.require(zone, in: snapshot)
       let visible = view.map { VisibleRecords($0, in: snapshot) }
@@ -30,7 +31,7 @@ extension RecordPlaneCall {
         else {
           return .failure(RecordError(.notFound, "Record not found"))
         }
-        guard case .asset(let asset)? = stored.record.fields[item.fieldName]?.value else {
+        guard let asset = schema.asset(in: item.fieldName, of: stored.record) else {
           return .failure(
             RecordError(
               .badRequest,

@@ -46,7 +46,8 @@ package struct EnvironmentSchema: Sendable {
     self.latestModelHash = latestModelHash
     schemaIndex = SchemaIndex(schema)
     grants = GrantIndex(schema)
-    let indexes = models.mapValues { ModelIndex($0) }
+    let all = models.sorted { $0.key < $1.key }.map(\.value)
+    let indexes = models.mapValues { ModelIndex($0, beside: all) }
     modelIndexes = indexes
     conflictRules = ConflictRules(latestModelHash.flatMap { indexes[$0] })
     mirrorModels = modelIndexes.mapValues { MirrorModel($0) }
@@ -82,6 +83,22 @@ package struct EnvironmentSchema: Sendable {
       }
     }
     return references
+  }
+
+  /// The asset in a field, or else in that of a former name, under which stores read it (R18).
+  package func asset(in field: String, of record: Record) -> Asset? {
+    if let value = record.fields[field]?.value {
+      guard case .asset(let asset) = value else { return nil }
+      return asset
+    }
+    let attributes = modelIndexes.sorted { $0.key < $1.key }.compactMap { _, model in
+      model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))?
+        .mirroredAttributes.first { $0.assetFieldName == field }
+    }
+    for former in attributes.flatMap(\.formers).compactMap(\.assetFieldName) {
+      if case .asset(let asset)? = record.fields[former]?.value { return asset }
+    }
+    return nil
   }
 
   /// The latest model, or some known model if the latest is not known.

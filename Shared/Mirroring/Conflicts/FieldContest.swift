@@ -5,7 +5,7 @@ import JSON
 import ObjectModel
 import Records
 
-/// A record's content of one attribute: its field, and the asset in its place.
+/// A record's content of one attribute: its field, and the asset in its place; else those of a former name (R18).
 struct FieldContent: Hashable {
   var field: Field?
   var asset: Field?
@@ -13,6 +13,14 @@ struct FieldContent: Hashable {
   init(of attribute: AttributeDescription, in record: Record?) {
     field = record?.fields[attribute.fieldName]
     asset = attribute.assetFieldName.flatMap { record?.fields[$0] }
+    if attribute.formers.isEmpty || value != nil { return }
+    for former in attribute.formers {
+      field = record?.fields[former.fieldName].flatMap { attribute.converted($0.value) }.map {
+        Field($0, isEncrypted: attribute.isEncrypted)
+      }
+      if attribute.assetFieldName != nil { asset = former.assetFieldName.flatMap { record?.fields[$0] } }
+      if value != nil { return }
+    }
   }
 
   var value: FieldValue? { field?.value ?? asset?.value }

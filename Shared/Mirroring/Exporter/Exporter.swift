@@ -123,7 +123,7 @@ public struct Exporter {
     case .export:
       judge?.edit = transaction.edit
       origin = ChangeOrigin(transaction)
-      try applyChanges(try redirected(transaction).changes)
+      try applyChanges(try redirected(transaction.inWords(of: model)).changes)
       try tellOfStandIns()
     }
   }
@@ -213,7 +213,8 @@ public struct Exporter {
     case .export:
       judge?.edit = transaction.edit
       origin = ChangeOrigin(transaction)
-      let transaction = try redirected(transaction, only: Set(slice.map(\.change)))
+      let places = Set(slice.map(\.change))
+      let transaction = try redirected(transaction.inWords(of: model, only: places), only: places)
       var lastDeletion: [String: Int] = [:]
       for (index, change) in transaction.changes.enumerated() {
         switch change.changeType {

@@ -56,6 +56,17 @@ extension AttributeDescription {
         "\(path(in: entity)) is of type \(type.rawValue), but the field is \(value.type.wireName) and does not fit it")
   }
 
+  /// A former field's value as the attribute's field has it, converted as devices convert theirs when they migrate; nil
+  /// if it does not fit.
+  func converted(_ value: FieldValue) -> FieldValue? {
+    switch (fieldType, value) {
+    case (.double, .int64(let number)): .double(Double(number))
+    case (.string, .int64(let number)): .string(String(number))
+    case (.string, .double(let number)): .string(DecimalText.text(number))
+    default: value.type == fieldType ? value : nil
+    }
+  }
+
   /// The field value whose content an asset file holds (T-M10).
   func fieldValue(fromContent content: [UInt8], entity: String) throws(ValueMismatch) -> FieldValue {
     guard fieldType == .string else { return .bytes(content) }

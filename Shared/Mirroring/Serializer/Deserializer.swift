@@ -75,9 +75,26 @@ public struct Deserializer: Sendable {
     }
   }
 
-  /// R9: the field, or else the asset companion, or else the default.
+  /// R9, R18: the field, or else the asset companion, or else those of a former name, or else the default.
   private static func value(of attribute: AttributeDescription, entity: String, record: Record) throws(ValueMismatch)
     -> AttributeValue
+  {
+    if let value = try kept(attribute, entity: entity, record: record) { return value }
+    for former in attribute.formers {
+      // Dropped because a field that does not fit says nothing of the attribute: it may be another one's.
+      if let value = try? kept(former, entity: entity, record: record) { return value }
+      if let value = record.fields[former.fieldName]?.value, let converted = attribute.converted(value),
+        let value = try? attribute.decode(converted, entity: entity)
+      {
+        return value
+      }
+    }
+    return attribute.defaultAttributeValue
+  }
+
+  /// nil if the record has neither the field nor the companion.
+  private static func kept(_ attribute: AttributeDescription, entity: String, record: Record) throws(ValueMismatch)
+    -> AttributeValue?
   {
     if let field = record.fields[attribute.fieldName] {
       // The exact text counts only if it equals the number: a client that does not know the text may have changed the
@@ -91,7 +108,7 @@ public struct Deserializer: Sendable {
       return try attribute.decode(field.value, entity: entity)
     }
     guard let assetFieldName = attribute.assetFieldName, let companion = record.fields[assetFieldName] else {
-      return attribute.defaultAttributeValue
+      return nil
     }
     guard case .asset(let asset) = companion.value else {
       throw ValueMismatch(

@@ -93,6 +93,8 @@ public struct Serializer {
       fields[attribute.fieldName] = value.map { Field($0, isEncrypted: attribute.isEncrypted) }
       if let assetFieldName = attribute.assetFieldName { fields[assetFieldName] = nil }
       if let exactFieldName = attribute.exactFieldName { fields[exactFieldName] = Self.exact(named.value, attribute) }
+      // Else the former value would be the attribute's again (R18).
+      if value == nil { for former in attribute.formers { former.clear(in: &fields) } }
     }
     return pending
   }
@@ -199,6 +201,12 @@ func fitting<Value>(_ record: Record, _ entity: String, _ body: () throws(ValueM
     return try body()
   } catch {
     throw MirroringProblem(recordName: record.recordName, entity: entity, code: .badRequest, reason: error.reason)
+  }
+}
+
+extension AttributeDescription {
+  fileprivate func clear(in fields: inout Fields) {
+    for name in [fieldName, assetFieldName, exactFieldName] { if let name { fields[name] = nil } }
   }
 }
 

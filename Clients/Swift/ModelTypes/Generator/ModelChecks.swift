@@ -11,7 +11,7 @@ struct ModelChecks {
   private var refusals: Set<Refusal> = []
 
   /// All refusals, by line.
-  static func refusals(of version: ModelBundle.Version) -> [Refusal] {
+  static func refusals(of version: ModelBundle.Version, after earlier: [ModelBundle.Version]) -> [Refusal] {
     var checks = ModelChecks(version)
     checks.checkMirroring()
     checks.checkTypeNames()
@@ -19,6 +19,7 @@ struct ModelChecks {
       checks.checkNames(of: entity)
       checks.checkAddresses(of: entity.entity)
       checks.checkDerivations(of: entity)
+      for version in earlier { checks.checkPointers(of: entity, since: ModelIndex(version.source.model)) }
     }
     return checks.refusals.sorted { ($0.line, $0.message) < ($1.line, $1.message) }
   }
@@ -109,6 +110,24 @@ struct ModelChecks {
 
   private static func elements(of attribute: Attribute) -> [Attribute] {
     attribute.elements + attribute.elements.flatMap { elements(of: $0) }
+  }
+
+  /// A replica that mirrors can't migrate to these.
+  private mutating func checkPointers(of description: ObjectModel.EntityDescription, since earlier: ModelIndex) {
+    let entity = description.entity
+    let names = [entity.name, entity.renamingIdentifier].compactMap { $0 }
+    guard let former = names.compactMap({ earlier.entity(named: $0) }).first else { return }
+    for relationship in description.mirroredToOnes where relationship.declaringEntityName == entity.name {
+      guard let identifier = relationship.relationship.renamingIdentifier, identifier != relationship.name,
+        let before = former.mirroredToOnes.first(where: {
+          $0.relationship.renamingIdentifier == identifier || $0.name == identifier
+        }), former.relationship(named: relationship.name)?.relationship.renamingIdentifier != identifier
+      else { continue }
+      let path = "\(entity.name).\(relationship.name)"
+      let message = "\(path) was called \(before.name). A to-one relationship keeps its name."
+      let remedy = "Keep \(before.name), or add a relationship beside it and fill that in a migration step."
+      refuse(entity.name, relationship.name, "\(message) \(remedy)")
+    }
   }
 
   private mutating func checkDerivations(of description: ObjectModel.EntityDescription) {

@@ -16,7 +16,7 @@ public enum ModelTypes {
   /// - Throws: all that keeps the current version, or an earlier one that can't be read, from becoming code.
   public static func source(of path: String) throws(Refusals) -> String {
     let bundle = try ModelBundle(at: path)
-    let refusals = ModelChecks.refusals(of: bundle.current)
+    let refusals = ModelChecks.refusals(of: bundle.current, after: bundle.earlier)
     guard refusals.isEmpty else { throw Refusals(list: refusals) }
     let (source, index) = (bundle.current.source, ModelIndex(bundle.current.source.model))
     var text = SwiftText()

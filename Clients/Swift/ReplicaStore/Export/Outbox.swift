@@ -67,7 +67,7 @@ struct Outbox {
   private func batch(_ rows: [OutboxRow], isRepeated: Bool) throws -> ExportBatch? {
     guard let first = rows.first, let last = rows.last else { return nil }
     var names: Set<ContentName> = []
-    for row in rows where Self.namesContent(row.body) { names.formUnion(try contents(of: row.body)) }
+    for row in rows { names.formUnion(try Self.contents(of: row.body)) }
     var receipts: [String: AssetReference] = [:]
     for name in names {
       let bytes = try connection.statement(Self.receipt).binding(name.checksum, writer.now).first { $0.blob(0) }
@@ -91,7 +91,9 @@ struct Outbox {
     }
   }
 
-  private func contents(of body: [UInt8]) throws -> [ContentName] {
+  /// The contents that a transaction names.
+  static func contents(of body: [UInt8]) throws -> [ContentName] {
+    guard namesContent(body) else { return [] }
     guard let transaction = try? Transaction(json: body) else {
       throw StoreError.damaged("a transaction of the outbox can't be read")
     }
@@ -109,6 +111,7 @@ struct Outbox {
     for checksum in batch.checksums { try connection.statement(Self.contentArrived).binding(checksum).run() }
     try ExportedSaves(writer).keep(batch.rows)
     try remove(batch.rows)
+    try WaitingContents.noteAtServer(batch.checksums, connection)
     if try connection.statement(Self.isEmpty).first({ _ in true }) == nil {
       try connection.statement(Self.clearHalving).run()
     }
@@ -217,7 +220,7 @@ struct Outbox {
   private static let receipt = SQL(
     "receipt", "SELECT receipt FROM content WHERE checksum = ? AND receipt IS NOT NULL AND receiptExpiry > ?")
   private static let contentArrived = SQL(
-    "content arrived", "UPDATE content SET isAtServer = 1, receipt = NULL WHERE checksum = ?")
+    "content arrived", "UPDATE content SET receipt = NULL WHERE checksum = ?")
   private static let keepRejected = SQL(
     "keep rejected",
     "INSERT OR REPLACE INTO rejected(identifier, number, body, error, isConsequence, at) VALUES (?, ?, ?, ?, ?, ?)")

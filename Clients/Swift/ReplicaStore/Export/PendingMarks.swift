@@ -3,15 +3,18 @@
 import MirrorWire
 import SQLite
 
-/// The marks of one transaction in the table `pending`. Not Sendable: they live within the writer's transaction.
+/// The marks of one transaction in the table `pending`. Objects that are sent again are none of the user's own: imports
+/// go before them, and their marks are in `sentAgain`. Not Sendable: they live within the writer's transaction.
 struct PendingMarks {
   private let tables: ObjectTables
   /// Below 0, unlike the keys of the outbox.
   private let number: Int64
+  private let isSentAgain: Bool
 
-  init(_ tables: ObjectTables, number: Int64) {
+  init(_ tables: ObjectTables, number: Int64, of transaction: Transaction) {
     self.tables = tables
     self.number = number
+    isSentAgain = transaction.author == MirroringAuthor.reupload
   }
 
   /// The number of the marks of a rejected transaction.
@@ -25,15 +28,20 @@ struct PendingMarks {
 
   /// Marks what a change says, but for what a later save changed and has not sent.
   func add(_ change: ObjectChange) throws {
+    if let object = try objectSentAgain(by: change) { try run(Self.insertAgain, object) }
     for mark in try marks(of: change) { try run(Self.insert, mark) }
   }
 
   func remove(_ change: ObjectChange) throws {
+    if let object = try objectSentAgain(by: change) { try run(Self.deleteAgain, object) }
     for mark in try marks(of: change) { try run(Self.delete, mark) }
   }
 
   /// Gives the marks of a change to a row of the outbox.
   func move(_ change: ObjectChange, to key: Int64) throws {
+    if let object = try objectSentAgain(by: change) {
+      try tables.connection.statement(Self.moveAgain).binding(object, number, key).run()
+    }
     for mark in try marks(of: change) {
       try tables.connection.statement(Self.move).binding(mark.object, mark.property, mark.target, number, key).run()
     }
@@ -45,7 +53,11 @@ struct PendingMarks {
     let object = try tables.key(of: change.objectID, entity)
     switch change.changeType {
     case .delete: return try has(Mark(object: object, property: Pending.deletion)) ? change : nil
-    case .insert: return try has(Mark(object: object, property: Pending.wholeObject)) ? change : nil
+    case .insert:
+      if isSentAgain {
+        return try tables.connection.statement(Self.findAgain).binding(object, number).first { _ in change } ?? nil
+      }
+      return try has(Mark(object: object, property: Pending.wholeObject)) ? change : nil
     case .update: break
     }
     var rest = change
@@ -71,13 +83,20 @@ struct PendingMarks {
     return added.isEmpty && removed.isEmpty ? nil : .toManyEdits(add: added, remove: removed)
   }
 
+  private func objectSentAgain(by change: ObjectChange) throws -> Int64? {
+    guard isSentAgain, change.changeType == .insert, let entity = tables.schema.entities[change.entity] else {
+      return nil
+    }
+    return try tables.key(of: change.objectID, entity)
+  }
+
   private func marks(of change: ObjectChange) throws -> [Mark] {
     guard let entity = tables.schema.entities[change.entity] else { return [] }
     let object = try tables.key(of: change.objectID, entity)
     var marks: [Mark] = []
     switch change.changeType {
     case .delete: return [Mark(object: object, property: Pending.deletion)]
-    case .insert: marks.append(Mark(object: object, property: Pending.wholeObject))
+    case .insert: if !isSentAgain { marks.append(Mark(object: object, property: Pending.wholeObject)) }
     case .update:
       for name in change.attributes?.keys.sorted() ?? [] {
         if let column = entity.column(name) { marks.append(Mark(object: object, property: column.key)) }
@@ -113,6 +132,17 @@ struct PendingMarks {
     try tables.connection.statement(sql).binding(mark.object, mark.property, mark.target, number).run()
   }
 
+  private func run(_ sql: SQL, _ object: Int64) throws {
+    try tables.connection.statement(sql).binding(object, number).run()
+  }
+
+  private static let insertAgain = SQL(
+    "mark kept object", "INSERT OR IGNORE INTO sentAgain(object, number) VALUES (?, ?)")
+  private static let deleteAgain = SQL(
+    "remove mark of kept object", "DELETE FROM sentAgain WHERE object = ? AND number = ?")
+  private static let findAgain = SQL("is kept object", "SELECT 1 FROM sentAgain WHERE object = ? AND number = ?")
+  private static let moveAgain = SQL(
+    "move mark of kept object", "UPDATE sentAgain SET number = ?3 WHERE object = ?1 AND number = ?2")
   private static let insert = SQL(
     "mark pending", "INSERT OR IGNORE INTO pending(object, property, target, number) VALUES (?, ?, ?, ?)")
   private static let delete = SQL(

@@ -96,7 +96,7 @@ struct RejectedRow {
     self.tables = tables
     number = found.0
     transaction = try Transaction(json: found.1)
-    marks = PendingMarks(tables, number: PendingMarks.number(ofRejected: number))
+    marks = PendingMarks(tables, number: PendingMarks.number(ofRejected: number), of: transaction)
   }
 
   var isKept: Bool { get throws { try transaction.changes.contains { try marks.remaining(of: $0) != nil } } }
@@ -114,7 +114,7 @@ struct RejectedRow {
       body: try rest.json(), savedCount: rest.changes.count - deletedCount, deletedCount: deletedCount)
     let key = try Outbox.add(part, of: number, connection)
     for change in rest.changes { try marks.move(change, to: key) }
-    let pending = PendingMarks(tables, number: key)
+    let pending = PendingMarks(tables, number: key, of: transaction)
     for change in rest.changes { try pending.add(change) }
     return true
   }

@@ -10,6 +10,8 @@ package struct AccountFiles: Sendable {
     var current = 0
     /// The largest number that a file ever had; a version that gave numbers again did not keep it.
     var last: Int?
+    /// Numbers of removed files of which something may be left: the process may end while it removes them.
+    var removing: [Int]?
   }
 
   private let path: String
@@ -19,8 +21,13 @@ package struct AccountFiles: Sendable {
 
   private var recordPath: String { "\(path)-accounts" }
 
-  /// The file of the account that was signed in last.
-  package func current() throws(StoreError) -> String { file(try read().current) }
+  /// The file of the account that was signed in last. Removes what is left of those of removed accounts.
+  package func current() throws(StoreError) -> String {
+    let record = try read()
+    // Dropped because the next process tries it again.
+    try? finishRemoving(record)
+    return file(record.current)
+  }
 
   /// The file of another account, which may not be there yet. It opens next only once it is selected.
   /// - Parameters:
@@ -30,7 +37,7 @@ package struct AccountFiles: Sendable {
     var record = try read()
     record.numbers[former] = record.current
     let last = max(record.numbers.values.max() ?? 0, record.current, record.last ?? 0)
-    let number = record.numbers[account] ?? last + 1
+    let number = record.numbers[account] ?? free(after: last)
     record.numbers[account] = number
     record.last = max(last, number)
     try write(record)
@@ -51,11 +58,31 @@ package struct AccountFiles: Sendable {
     guard let number = record.numbers[account], number != record.current else { return }
     record.numbers[account] = nil
     record.last = max(number, record.last ?? 0)
+    record.removing = (record.removing ?? []) + [number]
     try write(record)
-    // Dropped because nobody opens what is left over: a later file has another number.
-    for suffix in ["", "-wal", "-shm", "-lock", "-contents"] {
-      try? FileManager.default.removeItem(atPath: file(number) + suffix)
-    }
+    try finishRemoving(record)
+  }
+
+  /// Of a store, and of the second file of a reset that the end of a process left.
+  private static let suffixes = ["", "-wal", "-shm", "-lock", "-contents", "-reset", "-reset-wal", "-reset-shm"]
+
+  private func finishRemoving(_ record: Record) throws(StoreError) {
+    guard let removing = record.removing else { return }
+    let paths = removing.map { number in Self.suffixes.map { file(number) + $0 } }
+    // Dropped because what is still there is removed by the next process.
+    for path in paths.joined() { try? FileManager.default.removeItem(atPath: path) }
+    let left = zip(removing, paths).filter { $1.contains(where: FileManager.default.fileExists) }.map(\.0)
+    if left.count == removing.count { return }
+    var record = record
+    record.removing = left.isEmpty ? nil : left
+    try write(record)
+  }
+
+  /// The next number without a file: a version that gave numbers again may have left one that nobody has.
+  private func free(after last: Int) -> Int {
+    var number = last + 1
+    while FileManager.default.fileExists(atPath: file(number)) { number += 1 }
+    return number
   }
 
   private func write(_ record: Record) throws(StoreError) {

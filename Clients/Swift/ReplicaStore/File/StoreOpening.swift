@@ -76,13 +76,7 @@ struct StoreOpening {
       }
       let earlier = try SchemaBuilder(model: stored, configuration: position.configuration, keys: keys).build()
       try makeMissing(earlier.links, connection)
-      let migration = Migration(connection, from: earlier, to: schema)
-      try migration.run()
-      if configuration.isMirrored {
-        try RenamedValues(
-          connection, migration.mapping, schema, configuration, importToken: position.importToken
-        ).send()
-      }
+      try Migration(connection, from: earlier, to: schema, isMirrored: configuration.isMirrored).run()
       try meta.set("model", model.current)
       try runStages(from: stored.hash, connection, schema, position)
     } else {

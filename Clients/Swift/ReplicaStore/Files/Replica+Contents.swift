@@ -9,10 +9,15 @@ extension Replica {
     do {
       return try await read { [contents] snapshot in
         try batch.checksums.compactMap { checksum in
-          let row = try snapshot.connection.statement(Self.unsent).binding(checksum, date.milliseconds).first {
-            $0.int64(0)
+          let row = try snapshot.connection.statement(Self.toSend).binding(checksum, date.milliseconds).first {
+            (byteCount: $0.int64(0), hasReceipt: $0.bool(1))
           }
-          return row.map { Content(ContentName(checksum: checksum, byteCount: $0), contents, nil, nil) }
+          // Of a content that was forgotten nobody knows where it is.
+          guard let row else {
+            return Content(checksum: checksum, byteCount: 0, path: nil, downloadURL: nil, expiry: nil)
+          }
+          let name = ContentName(checksum: checksum, byteCount: row.byteCount)
+          return row.hasReceipt ? nil : Content(name, contents, nil, nil)
         }
       }
     } catch { throw storeError(error) }
@@ -120,9 +125,9 @@ extension Replica {
     }
   }
 
-  private static let unsent = SQL(
+  private static let toSend = SQL(
     "content to send",
-    "SELECT byteCount FROM content WHERE checksum = ? AND (receipt IS NULL OR receiptExpiry <= ?)")
+    "SELECT byteCount, receipt IS NOT NULL AND receiptExpiry > ?2 FROM content WHERE checksum = ?1")
   private static let keepReceipt = SQL(
     "keep receipt", "UPDATE content SET receipt = ?, receiptExpiry = ? WHERE checksum = ?")
   private static let missing = SQL(

@@ -323,15 +323,18 @@ final class PageApplication {
   /// - Parameter owner: nil: it came within its page, so it is here.
   func noteContent(_ name: ContentName, _ address: String?, until expiry: Int64?, owner: String?) throws {
     let isHere = contents.localPath(of: name) != nil
-    guard let owner else {
+    if let owner {
+      guard let key = try snapshot.find(owner)?.key else { return }
+      try tables.connection.statement(Self.noteContent).binding(
+        name.checksum, name.byteCount, address, expiry, isHere, now, key
+      )
+      .run()
+    } else {
       try tables.connection.statement(Self.keepContent).binding(name.checksum, name.byteCount, isHere, now).run()
-      return
     }
-    guard let key = try snapshot.find(owner)?.key else { return }
-    try tables.connection.statement(Self.noteContent).binding(
-      name.checksum, name.byteCount, address, expiry, isHere, now, key
-    )
-    .run()
+    // A save that named it may be undone.
+    let isAtServer = try tables.connection.statement(Self.isAtServer).binding(name.checksum).first { $0.bool(0) }
+    if isAtServer == false { try WaitingContents.noteAtServer([name.checksum], tables.connection) }
   }
 
   /// An address is valid for 15 minutes.
@@ -358,6 +361,7 @@ final class PageApplication {
     "INSERT INTO content(checksum, byteCount, isHere, isAtServer, usedAt) VALUES (?1, ?2, ?3, 1, ?4) ON CONFLICT DO "
       + "UPDATE SET isHere = ?3, isAtServer = isAtServer OR NOT ?3"
   )
+  private static let isAtServer = SQL("is content at server", "SELECT isAtServer FROM content WHERE checksum = ?")
   private static let noteContent = SQL(
     "note content",
     "INSERT INTO content(checksum, byteCount, downloadURL, expiry, isHere, isAtServer, usedAt, owner) VALUES (?1, "

@@ -50,12 +50,14 @@ struct OutboxReplay {
   init(_ tables: ObjectTables, _ schema: StoreSchema) throws {
     self.tables = tables
     self.schema = schema
-    let bodies = try tables.connection.statement(Self.bodies).all { $0.blob(0) }
+    let bodies = try tables.connection.statement(Self.bodies).all { (body: $0.blob(0), isRejected: $0.int64(1) == 0) }
     var changes: [String: [ObjectChange]] = [:]
-    for body in bodies {
+    for (body, isRejected) in bodies {
       guard let transaction = try? Transaction(json: body) else {
         throw StoreError.damaged("a transaction of the outbox can't be read")
       }
+      // The states of other devices go before objects that are sent again.
+      if isRejected, transaction.author == MirroringAuthor.reupload { continue }
       for change in transaction.changes where change.changeType != .delete {
         changes[change.objectID, default: []].append(change)
       }
@@ -91,8 +93,7 @@ struct OutboxReplay {
 
   private static let bodies = SQL(
     "bodies",
-    "SELECT body FROM (SELECT body, number, 0 AS key FROM rejected r WHERE EXISTS "
+    "SELECT body, key FROM (SELECT body, number, 0 AS key FROM rejected r WHERE EXISTS "
       + "(SELECT 1 FROM pending p WHERE p.number = -r.number) UNION ALL SELECT body, number, key FROM outbox o "
-      // The states of other devices go before objects that are sent again.
       + "WHERE NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.number = o.key)) ORDER BY key, number")
 }

@@ -71,6 +71,7 @@ struct ZoneReupload {
   static func drop(_ zone: Int64, isHome: Bool, _ snapshot: Snapshot, _ connection: Connection) throws {
     try forget(zone, connection)
     guard try connection.statement(isMarked).binding(zone, isHome).first({ _ in true }) != nil else { return }
+    let pending = try PendingEdits(connection)
     // An object with many pairs is in several rows, and its mark names the last one, so all rows are read.
     for row in try connection.statement(rows).all({ $0.int64(0) }) {
       guard let body = try connection.statement(body).binding(row).first({ $0.blob(0) }),
@@ -79,7 +80,8 @@ struct ZoneReupload {
       guard transaction.author == MirroringAuthor.reupload else { continue }
       let count = transaction.changes.count
       try transaction.changes.removeAll { change in
-        guard let found = try snapshot.find(change.objectID) else { return false }
+        // One that came with another account's objects is new here, and stays.
+        guard let found = try snapshot.find(change.objectID), try !pending.isNew(found.key) else { return false }
         return found.zone == zone || isHome && found.zone == nil
       }
       if transaction.changes.isEmpty {

@@ -7,12 +7,14 @@ struct Migration {
   private let connection: Connection
   private let earlier: StoreSchema
   private let later: StoreSchema
-  let mapping: ModelMapping
+  private let isMirrored: Bool
+  private let mapping: ModelMapping
 
-  init(_ connection: Connection, from earlier: StoreSchema, to later: StoreSchema) {
+  init(_ connection: Connection, from earlier: StoreSchema, to later: StoreSchema, isMirrored: Bool) {
     self.connection = connection
     self.earlier = earlier
     self.later = later
+    self.isMirrored = isMirrored
     mapping = ModelMapping(from: earlier.model, to: later.model)
   }
 
@@ -127,8 +129,11 @@ struct Migration {
         if let problem = try problem(column, source.flatMap { old.column($0) }, entity, old) {
           problems.append("\(entity.name).\(column.name): \(problem)")
         }
-        if column.toOne != nil, let source, old.toMany[source] != nil {
+        guard column.toOne != nil, let source else { continue }
+        if old.toMany[source] != nil {
           problems.append("\(entity.name).\(column.name): a to-many relationship can't become a to-one relationship")
+        } else if isMirrored, source != column.name {
+          problems.append("\(entity.name).\(column.name): \(Self.pointerProblem(source))")
         }
       }
       for relationship in entity.toMany.values.sorted(by: { $0.name < $1.name }) {
@@ -142,6 +147,12 @@ struct Migration {
       }
     }
     return problems
+  }
+
+  /// A pointer is read under one name alone, unlike attributes and pairs.
+  private static func pointerProblem(_ former: String) -> String {
+    "a to-one relationship of a mirrored store can't have another name: keep \(former), or add a relationship beside "
+      + "it and fill that in a migration step"
   }
 
   private func problem(_ column: Column, _ source: Column?, _ entity: EntityPlan, _ old: EntityPlan) throws -> String? {
