@@ -71,6 +71,23 @@ import Testing
     #expect(outcome.isSaved && outcome.problems.count == 1)
   }
 
+  @Test(arguments: StoreKind.queued)
+  func `a content that no row names stays as long as one whose last use has just ended`(_ kind: StoreKind) async throws {
+    let owned = try OwnedShard(kind)
+    let distant = DistantAssets(owned.contents, removalTime: .seconds(3600))
+    let shard = try await owned.open(distant)
+    let asset = try owned.contents.put([1], until: 0)
+    _ = try owned.contents.adopt(asset, into: 0)
+    var part: Int?
+    while let removed = try await shard.removeUnknownContent(after: part) { part = removed.part }
+    let hourAgo = StoreSurroundings.wallClock() - 3_600_000
+    #expect(try await shard.collectAssets(orphanedBefore: hourAgo, limit: 9).value == 0)
+    #expect(owned.contents.present([asset], in: 0) == [asset])
+    #expect(try await shard.collectAssets(orphanedBefore: .max, limit: 9).value == 1)
+    #expect(owned.contents.present([asset], in: 0).isEmpty)
+    await shard.close()
+  }
+
   /// PostgreSQL alone: SQLite's owner holds the lock of the file.
   @Test(.timeLimit(.minutes(2)))
   func `a removal is not made when another owner takes the shard over after its choice`() async throws {

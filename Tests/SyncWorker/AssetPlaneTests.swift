@@ -5,6 +5,7 @@ import Foundation
 import JSON
 import RecordStore
 import Records
+import ServiceBus
 import Testing
 import WebServices
 
@@ -299,6 +300,24 @@ struct AssetPlaneTests {
       #expect(history?["attributes"]?["name"]?.string?.utf8.count == 900_000)
       let store = try #require(world.store as? SQLiteShardStore)
       #expect(try await store.verify(readsAssets: true).problems == [])
+    }
+  }
+
+  @Test func `the root record of a share has links that hold for its participant, and for nobody else`() async throws {
+    try await Uploads.with { uploads in
+      let world = uploads.world
+      _ = try await world.operate(
+        "create", "root", fields: #"{"blob":{"value":\#(try uploads.upload("hello"))}}"#)
+      let shortGUID = try #require(try await world.shareHierarchy("root", with: ["bob"])["shortGUID"]?.string)
+      for (user, reader) in [("_alice", nil), ("_bob", "_bob")] {
+        let found = try await world.resolve(.resolve, [shortGUID], by: user, fetchesRoot: true)[0]
+        let shown = found["rootRecord"]?["fields"]?["blob"]?["value"]?["downloadURL"]?.string
+        let segments = try #require(shown, "\(found.text)").dropFirst("https://host/".count).split(separator: "/")
+          .map(String.init)
+        let url = try #require(
+          AssetURL(segments: segments, signedWith: Array("signing key".utf8), now: world.clock.now / 1000))
+        #expect(url.reader?.userRecordName == reader && url.reader?.zoneName == reader.map { _ in "Trips" })
+      }
     }
   }
 }

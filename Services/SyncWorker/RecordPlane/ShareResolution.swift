@@ -136,7 +136,8 @@ package struct ShareResolution: Sendable {
   ) {
     let standing = located.standing(of: caller)
     let zone = Zone.ID(zoneName: located.zone.zoneName, ownerName: located.database.id.owner)
-    var records = context.signing.writer(for: zone, baseURL: request.baseURL, shard: request.shard)
+    // The assets of the share itself, such as its thumbnail, are for all who are invited.
+    var records = context.signing.writer(for: zone, reader: nil, baseURL: request.baseURL, shard: request.shard)
     var shown = ShownShares(to: caller)
     if let share = located.share, let state = share.state {
       shown.shares[share.name] = ShownShares.Share(shortGUID: share.shortGUID, state: state)
@@ -159,7 +160,11 @@ package struct ShareResolution: Sendable {
         AccessMatrix.verdict(.readRecords, standing) == .allowed
       {
         output.key("rootRecord")
-        records.write(
+        var roots = context.signing.writer(
+          for: zone, reader: standing == .owner ? nil : reader(of: located, caller), baseURL: request.baseURL,
+          shard: request.shard)
+        roots.shares = shown
+        roots.write(
           root.record, tag: root.tag,
           as: RecordPresentation(desiredKeys: DesiredKeys(item.desiredKeys), numbersAsStrings: false), to: &output)
       }
@@ -174,6 +179,12 @@ package struct ShareResolution: Sendable {
     }
     writeParticipant(located, standing, caller, to: &output)
     output.endObject()
+  }
+
+  private func reader(of located: LocatedShare, _ caller: KnownUser) -> AssetURL.Reader {
+    AssetURL.Reader(
+      container: request.container, environment: request.environment, owner: located.database.id.owner,
+      userRecordName: caller.userRecordName, zoneName: located.zone.zoneName)
   }
 
   private func writeParticipant(

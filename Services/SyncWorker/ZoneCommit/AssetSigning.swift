@@ -17,9 +17,14 @@ package struct AssetSigning: Sendable {
   }
 
   /// Writes the records of a zone into an answer.
-  /// - Parameter shard: the zone's shard.
-  package func writer(for zone: Zone.ID, baseURL: String, shard: Int) -> RecordDictionaryWriter {
-    RecordDictionaryWriter(zone: zone, assets: links(baseURL: baseURL, shard: shard))
+  /// - Parameters:
+  ///   - reader: the participant for whom links to assets hold, as long as the share; nil: links for anybody who is
+  ///     given one.
+  ///   - shard: the zone's shard.
+  package func writer(for zone: Zone.ID, reader: AssetURL.Reader?, baseURL: String, shard: Int)
+    -> RecordDictionaryWriter
+  {
+    RecordDictionaryWriter(zone: zone, assets: links(baseURL: baseURL, shard: shard, reader: reader))
   }
 
   /// Links to an answer's assets for its reader; those of shared zones hold only as long as the share.
@@ -38,7 +43,7 @@ package struct AssetSigning: Sendable {
     return links(baseURL: request.baseURL, shard: shard, reader: reader)
   }
 
-  private func links(baseURL: String, shard: Int, reader: AssetURL.Reader? = nil) -> RecordDictionaryWriter.AssetLinks {
+  private func links(baseURL: String, shard: Int, reader: AssetURL.Reader?) -> RecordDictionaryWriter.AssetLinks {
     RecordDictionaryWriter.AssetLinks(
       baseURL: baseURL, signingKey: key, expiry: clock.now / 1000 + AssetLifetime.urlSeconds, shard: shard,
       reader: reader)

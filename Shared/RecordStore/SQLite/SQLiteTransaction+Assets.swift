@@ -149,13 +149,15 @@ extension SQLiteTransaction {
   }
 
   /// Removes those of the contents that have no row. What a later commit adopts has one by then. Where a removal may be
-  /// carried out late, they get rows of unused assets, because the next owner has to know of it.
+  /// carried out late, they get rows of assets that are unused from now on: the next owner has to know of it, and a
+  /// backup that is restored later may need them.
   func removeUnknown(_ hashes: [[UInt8]]) throws -> Int {
     let unknown = try hashes.filter { try asset(withHash: $0) == nil }
     guard let assets, assets.removalTime > .zero else { return try remove(unknown, by: ContentRemoval()).count }
     for hash in unknown {
       let insert = try writing(AssetQuery.insertUnused)
       try insert.bind(1, hash)
+      try insert.bind(2, now())
       try insert.run()
     }
     return unknown.count

@@ -16,7 +16,7 @@ enum AssetQuery: Int, Query {
       INSERT INTO asset(hash, bytes, uses, orphaned) VALUES (?1, ?2, 1, NULL)
       ON CONFLICT(hash) DO UPDATE SET bytes = excluded.bytes, uses = 1, orphaned = NULL
       """
-    case .insertUnused: "INSERT INTO asset(hash, bytes, uses, orphaned) VALUES (?1, 0, 0, 0)"
+    case .insertUnused: "INSERT INTO asset(hash, bytes, uses, orphaned) VALUES (?1, 0, 0, ?2)"
     case .use: "UPDATE asset SET uses = uses + 1 WHERE hash = ?1"
     case .release:
       "UPDATE asset SET uses = uses - 1, orphaned = CASE uses WHEN 1 THEN ?2 END WHERE hash = ?1 AND uses > 0"
