@@ -72,7 +72,9 @@ import Testing
   }
 
   @Test(arguments: StoreKind.queued)
-  func `a content that no row names stays as long as one whose last use has just ended`(_ kind: StoreKind) async throws {
+  func `a content that no row names stays as long as one whose last use has just ended`(_ kind: StoreKind)
+    async throws
+  {
     let owned = try OwnedShard(kind)
     let distant = DistantAssets(owned.contents, removalTime: .seconds(3600))
     let shard = try await owned.open(distant)

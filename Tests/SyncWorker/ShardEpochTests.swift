@@ -9,7 +9,7 @@ import Testing
 
 @testable import WorkerHost
 
-/// A directory that has not heard of shard 0 since an operator accepted it, or never, and a worker's connection with it.
+/// A directory that has not heard of shard 0, or not since an operator accepted it, and a worker's connection with it.
 final class ToldDirectory: Sendable {
   let bus: InMemoryBus
   private let share: InMemoryBus
