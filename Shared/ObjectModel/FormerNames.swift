@@ -1,17 +1,19 @@
 // The names under which other models of an environment have a renamed property: records keep its values there (R18).
 
 /// Former names by renaming identifiers, over all models that stores of an environment may have.
-struct FormerNames {
+///
+/// It looks at each model once, so that many models share it.
+public struct FormerNames: Sendable {
   /// Names with their identifiers, ascending, by entity.
   private let attributes: [String: [Named]]
   private let relationships: [String: [Named]]
 
-  private struct Named: Hashable {
+  private struct Named: Hashable, Sendable {
     let name: String
     let identifier: String?
   }
 
-  init(_ models: [ManagedObjectModel]) {
+  public init(_ models: [ManagedObjectModel]) {
     let entities = models.flatMap(\.entities)
     attributes = Self.byEntity(entities) {
       $0.attributes.map { Named(name: $0.name, identifier: $0.renamingIdentifier) }

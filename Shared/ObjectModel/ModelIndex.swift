@@ -17,9 +17,14 @@ public final class ModelIndex: Sendable {
   private let rootsByRecordType: [String: EntityDescription]
 
   /// - Parameter others: the models that other stores of the same records may have, or had.
-  public init(_ model: ManagedObjectModel, beside others: [ManagedObjectModel] = []) {
+  public convenience init(_ model: ManagedObjectModel, beside others: [ManagedObjectModel] = []) {
+    self.init(model, FormerNames(others))
+  }
+
+  /// - Parameter formerNames: those of an environment, which all its models share.
+  public init(_ model: ManagedObjectModel, _ formerNames: FormerNames) {
     self.model = model
-    let resolver = Resolver(model, FormerNames(others))
+    let resolver = Resolver(model, formerNames)
     entities = resolver.entities.enumerated().map { resolver.description(of: $1, ordinal: $0) }
     hasEncryptedAttributes = entities.contains { $0.attributes.contains(where: \.isEncrypted) }
     hasFormerNames = entities.contains(where: \.hasFormerNames)

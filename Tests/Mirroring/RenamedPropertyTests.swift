@@ -145,6 +145,29 @@ struct RenamedPropertyTests {
     #expect(try value("number", of: zone["n"], second) == .integer(8))
   }
 
+  @Test(arguments: [ConflictPolicy.max, .hlc, .setUnion])
+  func `an emptying that a policy refuses or merges leaves the value under its former name`(_ policy: ConflictPolicy)
+    throws
+  {
+    let isSet = policy == .setUnion
+    let (former, text) = isSet ? ("CD_labels", #"["a"]"#) : ("CD_count", "5")
+    let old = Versions.model([Attribute(name: isSet ? "labels" : "count", type: isSet ? .string : .integer32)])
+    let model = ModelIndex(
+      Versions.model([Versions.renamed("now", isSet ? .string : .integer32, isSet ? "labels" : "count", policy)]),
+      beside: [old])
+    let value: FieldValue = isSet ? .string(text) : .int64(5)
+    let zone = TestZone(model, rules: ConflictRules(model))
+    zone.put(note([former: isSet ? .string("[]") : .int64(1)]), origin: "A")
+    let base = Int64(zone.sequence)
+    var later = note([former: value])
+    later.set(FieldVersion(field: former, edits: [.init(device: "A", time: 20)]))
+    zone.put(later, origin: "A")
+    var saved = transaction([update("Note", "n", ["now": .null])])
+    saved.edit = HistoryTransaction.Edit(base: base, time: 10)
+    try zone.export([saved], from: "B")
+    #expect(zone["n"]?.fields[former]?.value == value)
+  }
+
   @Test func `pairs under a former name are the relationship's, of either record form`() throws {
     let links = LinkResolver(second)
     let spelled: Fields = [

@@ -262,4 +262,30 @@ struct SplitEndingTests {
     #expect(try clusters.all[target]?.look(atShard: 2)?.source == 1)
     for shard in [shard, heir, other] { await shard.close() }
   }
+
+  @Test func `a copy whose shard the map knows stays, although its source is found as before its division`()
+    async throws
+  {
+    let clusters = try Clusters()
+    let successor = try ClusteredRecordStore(clusters.all, shardCount: 2)
+    let (taken, took) = AsyncStream.makeStream(of: (any ShardStore).self)
+    // The copy of a division that failed stands for one that was carried out before the source was brought back.
+    let dying = try ClusteredRecordStore(
+      clusters.all, shardCount: 2,
+      willTake: { shard, step in
+        guard step == 3 else { return }
+        successor.follow(try Self.told() + [ShardPlacement(cluster: "west", arrival: 1)])
+        took.yield(try await successor.open(shard: 0, knownEpoch: 1))
+        throw StoreError.closed(shard: shard)
+      })
+    dying.follow(try Self.told())
+    let shard = try await dying.open(shard: 0)
+    dying.follow(try Self.told([0: "west"]))
+    let heir = try #require(await taken.first { _ in true })
+    await dying.whenTidy()
+    await successor.whenTidy()
+    #expect(heir.part == nil)
+    #expect(try clusters.all["west"]?.look(atShard: 2)?.source == 0)
+    for shard in [shard, heir] { await shard.close() }
+  }
 }

@@ -46,8 +46,8 @@ package struct EnvironmentSchema: Sendable {
     self.latestModelHash = latestModelHash
     schemaIndex = SchemaIndex(schema)
     grants = GrantIndex(schema)
-    let all = models.sorted { $0.key < $1.key }.map(\.value)
-    let indexes = models.mapValues { ModelIndex($0, beside: all) }
+    let formerNames = FormerNames(models.sorted { $0.key < $1.key }.map(\.value))
+    let indexes = models.mapValues { ModelIndex($0, formerNames) }
     modelIndexes = indexes
     conflictRules = ConflictRules(latestModelHash.flatMap { indexes[$0] })
     mirrorModels = modelIndexes.mapValues { MirrorModel($0) }

@@ -73,7 +73,7 @@ extension Exporter {
       // A value that this run wrote is no conflict.
       let isOwn = policy == .arrival && contest.current != FieldContent(of: attribute, in: entry.baseRecord)
       let verdict = isOwn ? FieldContest.Verdict(outcome: .sent) : contest.verdict { serializer.text(of: $0) }
-      try apply(verdict, contest, attribute, entity, to: &record, in: &entry)
+      try apply(verdict, contest, attribute, entity, over: before, to: &record, in: &entry)
       entry.record = record
       if let loss = verdict.loss { note(loss, contest, attribute, entity, change.objectID) }
     }
@@ -86,18 +86,23 @@ extension Exporter {
 
   private func apply(
     _ verdict: FieldContest.Verdict, _ contest: FieldContest, _ attribute: AttributeDescription,
-    _ entity: EntityDescription, to record: inout Record,
+    _ entity: EntityDescription, over before: Record?, to record: inout Record,
     in entry: inout OverlayEntry
   ) throws {
     switch verdict.outcome {
     case .sent: break
     case .current:
-      contest.current.put(into: &record, attribute)
+      if attribute.formers.isEmpty {
+        contest.current.put(into: &record, attribute)
+      } else {
+        attribute.restore(from: before, in: &record)
+      }
       if contest.current != contest.sent { entry.isToldAgain = true }
     case .merged(let value):
       if value == contest.sent.value { break }
       let merged =
         try value.map { try attribute.decoded($0, recordName: record.recordName, entity: entity.name) } ?? .null
+      attribute.restoreFormers(of: before, in: &record)
       try serializer.write([NamedValue(name: attribute.name, value: merged)], of: entity, into: &record)
       entry.isToldAgain = true
     }

@@ -205,8 +205,19 @@ func fitting<Value>(_ record: Record, _ entity: String, _ body: () throws(ValueM
 }
 
 extension AttributeDescription {
-  fileprivate func clear(in fields: inout Fields) {
-    for name in [fieldName, assetFieldName, exactFieldName] { if let name { fields[name] = nil } }
+  private var ownFieldNames: [String] { [fieldName, assetFieldName, exactFieldName].compactMap(\.self) }
+
+  fileprivate func clear(in fields: inout Fields) { for name in ownFieldNames { fields[name] = nil } }
+
+  /// Gives a record the attribute's former fields of an earlier state again: an edit that emptied them does not stand.
+  func restoreFormers(of before: Record?, in record: inout Record) {
+    for name in formers.flatMap(\.ownFieldNames) { record.fields[name] = before?.fields[name] }
+  }
+
+  /// Gives a record the attribute as an earlier state has it, under whichever name.
+  func restore(from before: Record?, in record: inout Record) {
+    for name in ownFieldNames { record.fields[name] = before?.fields[name] }
+    restoreFormers(of: before, in: &record)
   }
 }
 

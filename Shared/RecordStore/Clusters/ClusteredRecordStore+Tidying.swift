@@ -91,14 +91,17 @@ extension ClusteredRecordStore {
   }
 
   /// Removes the copies of new shards whose divisions were never carried out, and are not going to be: an owner before
-  /// this one began them.
+  /// this one began them. A shard that was brought back to before its division still has the other half's databases:
+  /// the map tells that the new shard is one.
   private func removeLeft(_ store: SQLiteShardStore, in name: String, _ configuration: PostgreSQLConfiguration)
     async throws
   {
-    guard let part = store.part(of: shardCount) else { return }
-    let shardCount = shardCount
+    let known = shards.withLock { $0.filter { $0.value.told != nil } }
+    guard known[store.shard] != nil, let part = store.part(of: shardCount) else { return }
+    let (shardCount, numbers) = (shardCount, Set(known.keys))
     let removed = try await WorkerThread.value("tidy \(store.shard)") {
-      try configuration.removeSplits(of: store.shard, shardCount: shardCount, having: part, knownTo: store.epoch)
+      try configuration.removeSplits(
+        of: store.shard, shardCount: shardCount, having: part, knownTo: store.epoch, isKnown: numbers.contains)
     }
     if !removed.isEmpty {
       report("a division of shard \(store.shard) was not carried out, and has no copy in the cluster \(name) any more")

@@ -162,7 +162,9 @@ public final class ClusteredRecordStore: RecordStore {
   /// - Parameter isAccepted: whether the operator has accepted the shard's losses. Then a cluster that is away, and
   ///   perhaps lost, does not matter.
   private func checkRenewed(_ store: SQLiteShardStore, since known: Int64, isAccepted: Bool) async throws {
-    guard clusters.count > 1, known > 0, ShardRenewal.isRenewed(store.epoch, since: known) else { return }
+    // A shard that was split off and never opened has its source's epoch, and the directory knows the first one.
+    let isOpened = store.shard < shardCount || known > 1
+    guard clusters.count > 1, known > 0, isOpened, ShardRenewal.isRenewed(store.epoch, since: known) else { return }
     do {
       _ = try await find(store.shard, askingAll: !isAccepted)
     } catch {

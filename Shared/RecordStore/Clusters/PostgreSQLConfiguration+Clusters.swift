@@ -102,13 +102,16 @@ extension PostgreSQLConfiguration {
   ///   - shardCount: the number of shards at the installation's creation. Divisions make further ones.
   ///   - part: the shard's databases.
   ///   - epoch: the present owner's. Only copies that owners before have made are removed.
+  ///   - isKnown: whether the directory has a shard of a number. Its copy waits for its admission, and stays.
   /// - Returns: the numbers of the new shards.
-  func removeSplits(of shard: Int, shardCount: Int, having part: ShardPart, knownTo epoch: Int64) throws -> [Int] {
+  func removeSplits(
+    of shard: Int, shardCount: Int, having part: ShardPart, knownTo epoch: Int64, isKnown: (Int) -> Bool
+  ) throws -> [Int] {
     func isLeft(_ found: ShardStanding, _ number: Int) -> Bool {
       found.source == shard && found.isUnopened && found.epoch <= epoch + 1 && isOwn(found)
         && found.part(ofShard: number).map(part.contains) == true
     }
-    return try splits(of: shard, shardCount: shardCount).filter { number in
+    return try splits(of: shard, shardCount: shardCount).filter { !isKnown($0) }.filter { number in
       try withSession(ofShard: number, within: .seconds(60)) { session in
         try session.transaction {
           guard let found = try Self.standing(session), isLeft(found, number) else { return false }
