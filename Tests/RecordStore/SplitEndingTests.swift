@@ -71,17 +71,7 @@ struct SplitEndingTests {
   private static func awaitEnd(_ shard: any ShardStore, part: ShardPart?, in store: ClusteredRecordStore) async throws
     -> any ShardStore
   {
-    var shard = shard
-    while shard.part != part || shard.pendingSplit != nil {
-      do {
-        try await shard.write { _ in }
-        try await Task.sleep(for: .milliseconds(5))
-      } catch StoreError.fenced {
-        await shard.close()
-        shard = try await store.open(shard: 0, knownEpoch: shard.epoch)
-      }
-    }
-    return shard
+    try await store.write(to: shard) { $0.part == part && $0.pendingSplit == nil }
   }
 
   @Test func `a division that nobody has ended is not replaced by another shard's with the same number`() async throws {
@@ -110,17 +100,9 @@ struct SplitEndingTests {
     let half = try await Half()
     let store = try half.store()
     store.follow(try Self.told())
-    var other = try await store.open(shard: 1)
+    let whole = try await store.open(shard: 1)
     store.follow(try Self.told([1: "east"]))
-    while other.part == nil {
-      do {
-        try await other.write { _ in }
-        try await Task.sleep(for: .milliseconds(5))
-      } catch StoreError.fenced {
-        await other.close()
-        other = try await store.open(shard: 1, knownEpoch: other.epoch)
-      }
-    }
+    let other = try await store.write(to: whole) { $0.part != nil }
     await store.whenTidy()
     store.follow(try Self.told())
     let old = try await store.open(shard: 0, knownEpoch: half.epoch)
@@ -248,17 +230,9 @@ struct SplitEndingTests {
     #expect(heir.part == nil && heir.pendingSplit == nil)
     #expect(try clusters.all[target]?.look(atShard: 2) == nil)
 
-    var other = try await successor.open(shard: 1)
+    let whole = try await successor.open(shard: 1)
     successor.follow(try Self.told([1: target]))
-    while other.part == nil || other.pendingSplit != nil {
-      do {
-        try await other.write { _ in }
-        try await Task.sleep(for: .milliseconds(5))
-      } catch StoreError.fenced {
-        await other.close()
-        other = try await successor.open(shard: 1, knownEpoch: other.epoch)
-      }
-    }
+    let other = try await successor.write(to: whole) { $0.part != nil && $0.pendingSplit == nil }
     #expect(try clusters.all[target]?.look(atShard: 2)?.source == 1)
     for shard in [shard, heir, other] { await shard.close() }
   }

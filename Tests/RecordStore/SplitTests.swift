@@ -40,16 +40,7 @@ struct SplitTests {
   private static func divided(_ shard: any ShardStore, in store: ClusteredRecordStore) async throws -> (
     any ShardStore, any ShardStore
   ) {
-    var shard = shard
-    while shard.part == nil {
-      do {
-        try await shard.write { _ in }
-        try await Task.sleep(for: .milliseconds(5))
-      } catch StoreError.fenced {
-        await shard.close()
-        shard = try await store.open(shard: 0, knownEpoch: shard.epoch)
-      }
-    }
+    let shard = try await store.write(to: shard) { $0.part != nil }
     await store.whenTidy()
     return (shard, try await store.open(shard: 2, knownEpoch: 1))
   }

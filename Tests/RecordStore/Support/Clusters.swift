@@ -137,18 +137,23 @@ struct DisturbedMove {
 extension ClusteredRecordStore {
   func follow(_ placements: [ShardPlacement]) { follow(placements, named: []) }
 
-  /// Opens shard 0 again and again until it is in a cluster.
-  func openWhenMoved(to cluster: String, _ shard: any ShardStore) async throws -> any ShardStore {
+  /// Writes to a shard until it is as wanted, and opens it anew whenever its owner loses it.
+  func write(to shard: any ShardStore, until isDone: (any ShardStore) -> Bool) async throws -> any ShardStore {
     var shard = shard
-    while placement(ofShard: 0)?.cluster != cluster {
+    while !isDone(shard) {
       do {
         try await shard.write { _ in }
         try await Task.sleep(for: .milliseconds(5))
       } catch StoreError.fenced {
         await shard.close()
-        shard = try await open(shard: 0, knownEpoch: shard.epoch)
+        shard = try await open(shard: shard.shard, knownEpoch: shard.epoch)
       }
     }
     return shard
+  }
+
+  /// Opens shard 0 again and again until it is in a cluster.
+  func openWhenMoved(to cluster: String, _ shard: any ShardStore) async throws -> any ShardStore {
+    try await write(to: shard) { _ in placement(ofShard: 0)?.cluster == cluster }
   }
 }
