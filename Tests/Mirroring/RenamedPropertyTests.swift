@@ -145,7 +145,20 @@ struct RenamedPropertyTests {
     #expect(try value("number", of: zone["n"], second) == .integer(8))
   }
 
-  @Test(arguments: [ConflictPolicy.max, .setUnion])
+  @Test func `a counter counts no edit twice that its device sent under the former name`() throws {
+    let zone = zone(["CD_count": .int64(5)], rules: ConflictRules(second))
+    let base = Int64(zone.sequence)
+    var counted = note(["CD_count": .int64(7)])
+    let edits = [FieldVersion.Edit(device: "A", time: 2), .init(device: "B", time: 1, sent: .int64(6))]
+    counted.set(FieldVersion(field: "CD_count", edits: edits))
+    zone.put(counted, origin: "A")
+    var saved = transaction([update("Note", "n", ["number": .integer(7)])])
+    saved.edit = HistoryTransaction.Edit(base: base, time: 3)
+    try zone.export([saved], from: "B")
+    #expect(try value("number", of: zone["n"], second) == .integer(8))
+  }
+
+  @Test(arguments: [ConflictPolicy.max, .hlc, .setUnion])
   func `an emptying that a policy refuses or merges leaves the value under its former name`(_ policy: ConflictPolicy)
     throws
   {
@@ -159,7 +172,9 @@ struct RenamedPropertyTests {
     let zone = TestZone(model, rules: ConflictRules(model))
     zone.put(note([former: isSet ? .string("[]") : .int64(1)]), origin: "A")
     let base = Int64(zone.sequence)
-    zone.put(note([former: value]), origin: "A")
+    var later = note([former: value])
+    later.set(FieldVersion(field: former, edits: [.init(device: "A", time: 20)]))
+    zone.put(later, origin: "A")
     var saved = transaction([update("Note", "n", ["now": .null])])
     saved.edit = HistoryTransaction.Edit(base: base, time: 10)
     try zone.export([saved], from: "B")

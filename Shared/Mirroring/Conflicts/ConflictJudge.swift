@@ -66,7 +66,7 @@ extension Exporter {
       let contest = FieldContest(
         policy: policy, range: attribute.type.range ?? 0...0, defaultNumber: attribute.defaultNumber,
         current: FieldContent(of: attribute, in: before),
-        sent: FieldContent(of: attribute, in: record), version: before?.version(of: attribute.fieldName),
+        sent: FieldContent(of: attribute, in: record), version: before?.version(of: attribute),
         isSeen: contested == nil,
         ancestor: past?.ancestor(of: attribute), findSetter: { past?.setter(of: attribute) }, device: stamp.deviceID,
         time: edit.time)
@@ -172,7 +172,7 @@ struct RecordPast {
     switch ancestor {
     case .unknown: nil
     case .nothing: (FieldContent(of: attribute, in: nil), nil)
-    case .record(let record): (FieldContent(of: attribute, in: record), record.version(of: attribute.fieldName))
+    case .record(let record): (FieldContent(of: attribute, in: record), record.version(of: attribute))
     }
   }
 

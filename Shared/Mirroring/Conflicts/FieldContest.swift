@@ -31,6 +31,22 @@ struct FieldContent: Hashable {
   }
 }
 
+extension Record {
+  /// The version of an attribute's content. Content under a former name has its own there, unless a later edit of the
+  /// attribute left it as it was.
+  func version(of attribute: AttributeDescription) -> FieldVersion? {
+    let own = version(of: attribute.fieldName)
+    func has(_ named: AttributeDescription) -> Bool {
+      fields[named.fieldName] != nil || named.assetFieldName.map { fields[$0] != nil } ?? false
+    }
+    guard !attribute.formers.isEmpty, !has(attribute), let former = attribute.formers.first(where: has),
+      let known = version(of: former.fieldName)
+    else { return own }
+    guard let last = own?.edits.first, let first = known.edits.first else { return known }
+    return last.precedes(first) ? known : own
+  }
+}
+
 /// One edit of an attribute against the present value.
 struct FieldContest {
   /// The value that the device saw before its edit, by its own edits or an import.
