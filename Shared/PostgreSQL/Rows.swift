@@ -10,6 +10,7 @@ public final class Rows: RandomAccessCollection {
   public var startIndex: Int { 0 }
   /// The number of rows that the command inserted, updated, deleted or selected.
   public let changedCount: Int
+  public var columnCount: Int32 { PQnfields(result) }
   /// The memory that the answer takes.
   public var byteCount: Int { PQresultMemorySize(result) }
 

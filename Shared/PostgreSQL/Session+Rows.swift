@@ -14,7 +14,7 @@ public struct RowCommand: Hashable, Sendable {
 }
 
 /// The rows of one command.
-struct WaitingRows {
+public struct WaitingRows {
   let command: RowCommand
   private(set) var rows: [[Value]] = []
   private(set) var byteCount = 0
@@ -33,11 +33,15 @@ struct WaitingRows {
 
   /// The command that writes a part of the rows, and its parameters.
   static func sent(_ rows: ArraySlice<[Value]>, by command: RowCommand) -> (command: Command, values: [Value]) {
-    guard rows.count > 1, let first = rows.first else { return (command.one, rows.first ?? []) }
-    return (command.many, first.indices.map { column($0, of: rows) })
+    rows.count > 1 ? (command.many, columns(of: rows)) : (command.one, rows.first ?? [])
   }
 
-  private static func column(_ index: Int, of rows: ArraySlice<[Value]>) -> Value {
+  /// For each value of a row the values of all rows.
+  public static func columns(of rows: some RandomAccessCollection<[Value]>) -> [Value] {
+    (rows.first ?? []).indices.map { column($0, of: rows) }
+  }
+
+  private static func column(_ index: Int, of rows: some RandomAccessCollection<[Value]>) -> Value {
     switch rows[rows.startIndex][index] {
     case .integer: .integers(rows.map { if case .integer(let value) = $0[index] { value } else { nil } })
     case .bytes: .byteStrings(rows.map { if case .bytes(let value) = $0[index] { value } else { nil } })
@@ -68,19 +72,26 @@ extension Session {
   /// - Throws: as `queue`. A row that is refused does not wait.
   public func queueRow(_ command: RowCommand, _ row: [Value]) throws(PostgreSQLError) {
     _ = try open(command.one.name)
-    for case .text(let text?) in row where text.utf8.contains(0) {
-      throw PostgreSQLError(.invalidValue, command: command.one.name, message: "a text contains NUL")
-    }
-    let byteCount = row.reduce(0) { $0 + $1.byteCount }
-    guard byteCount <= Self.rowByteLimit else {
-      throw PostgreSQLError(.invalidValue, command: command.one.name, message: "the values are too large")
-    }
+    let byteCount = try Self.checkRow(row, of: command.one)
     let place = waitingRows.firstIndex { $0.command.one.name == command.one.name } ?? waitingRows.endIndex
     if place == waitingRows.endIndex { waitingRows.append(WaitingRows(command)) }
     waitingRows[place].append(row, byteCount)
     if waitingSavepoints.isEmpty ? waitingRows[place].isFull : waitingRows[place].byteCount > Self.savepointByteLimit {
       try sendWaiting()
     }
+  }
+
+  /// Refuses a row whose values no command may have, before others go out with it.
+  /// - Returns: the bytes of its values.
+  @discardableResult public static func checkRow(_ row: [Value], of command: Command) throws(PostgreSQLError) -> Int {
+    for case .text(let text?) in row where text.utf8.contains(0) {
+      throw PostgreSQLError(.invalidValue, command: command.name, message: "a text contains NUL")
+    }
+    let byteCount = row.reduce(0) { $0 + $1.byteCount }
+    guard byteCount <= rowByteLimit else {
+      throw PostgreSQLError(.invalidValue, command: command.name, message: "the values are too large")
+    }
+    return byteCount
   }
 
   /// Sends what waits: the savepoints, each between the rows before and behind it.

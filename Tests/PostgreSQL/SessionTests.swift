@@ -18,6 +18,19 @@ import Testing
     #expect(try session.finish().isEmpty)
   }
 
+  @Test func `a writer's large values are compressed by LZ4, unless an operator has chosen a method`() throws {
+    let world = try World()
+    for (chosen, expected) in [(nil, "lz4"), ("pglz", "pglz")] as [(String?, String)] {
+      let session = try world.session { if let chosen { $0.address += " options='-c default_toast_compression=\(chosen)'" } }
+      try session.compressByLZ4()
+      let text = String(repeating: "large ", count: 2000)
+      try session.queue(.insert, [.integer(1), .text(text)])
+      let row = try session.rows(Command("method", "SELECT pg_column_compression(name) FROM item")).first
+      #expect(try row?.text(0) == expected)
+      _ = try session.rows(Command("clear", "DELETE FROM item"))
+    }
+  }
+
   @Test func `a failure skips the commands behind it, is thrown once, and has its kind`() throws {
     let world = try World()
     let session = try world.session()

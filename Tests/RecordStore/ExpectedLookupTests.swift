@@ -43,6 +43,34 @@ struct ExpectedLookupTests {
     }
   }
 
+  @Test(arguments: StoreKind.allCases)
+  func `each body gets the rows that it announced, among those of others and missing ones`(_ kind: StoreKind)
+    async throws
+  {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let names = (0..<90).map { $0 % 3 == 0 ? Sample.uuid($0) : "\($0)" }
+      let saved = names.enumerated().filter { $0.offset % 2 == 0 }.map(\.element)
+      try await shard.write { try Self.save(saved, "r0", in: place, $0) }
+      let gate = await Gate(kind, in: shard)
+      let pending = names.indices.map { index in
+        // Neighbours announce records of each other.
+        let own = [names[index], names[(index + 7) % names.count], "none \(index)"]
+        return shard.enqueue(expecting: { Self.lookups(own, index % 5 == 0 ? "r0" : "r\(index)") }) { transaction in
+          let found = try own.map { try transaction.record(named: $0, in: place.zone)?.record.recordName }
+          let isAnswered = try transaction.outcome(of: index % 5 == 0 ? "r0" : "r\(index)") == [1]
+          return (found, isAnswered)
+        }
+      }
+      try await gate.open()
+      for (index, commit) in pending.enumerated() {
+        let (found, isAnswered) = try await commit.value
+        let expected = [names[index], names[(index + 7) % names.count]].map { saved.contains($0) ? $0 : nil }
+        #expect(found == expected + [nil] && isAnswered == (index % 5 == 0))
+      }
+    }
+  }
+
   @Test func `transactions that are announced are appended without a look-up of their own`() async throws {
     try await withShard(.postgreSQL) { shard in
       let place = try await Place(in: shard)

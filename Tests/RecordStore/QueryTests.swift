@@ -95,6 +95,38 @@ struct QueryTests {
     #expect(count > 3)
   }
 
+  @Test func `a look-up of many rows has the columns of that of one row, a number, and its index`() throws {
+    let session = try PostgreSQLTenure.takeOver(World.postgreSQL(), shard: 0, shardCount: 1, knownEpoch: 0).session
+    var count = 0
+    // The statement alone would choose so once the table is large.
+    _ = try session.rows(Command("indexes", "SET enable_seqscan = off"))
+    for query in Self.all {
+      guard let types = query.lookupTypes, let shared = query.sharedLookup else { continue }
+      count += 1
+      #expect(shared.many.name.utf8.count <= 40 && shared.many.name != shared.one.name)
+      let values = types.map { type -> Value in
+        switch type {
+        case "i": .integers([1, 2])
+        case "b": .byteStrings([[1], [2]])
+        default: .texts(["1", "2"])
+        }
+      }
+      let one = values.map { value -> Value in
+        switch value {
+        case .integers: .integer(1)
+        case .byteStrings: .bytes([1])
+        default: .text("1")
+        }
+      }
+      let columns = try session.rows(shared.one, one).columnCount
+      #expect(try session.rows(shared.many, values).columnCount == columns + 1, "\(query.name)")
+      let plan = try session.rows(Command("plan \(query.name)", "EXPLAIN \(shared.many.text)"), values)
+      let text = try plan.map { try $0.text(0) }.joined(separator: "\n")
+      #expect(text.contains("Index Scan") && !text.contains("Seq Scan"), "\(query.name): \(text)")
+    }
+    #expect(count > 3)
+  }
+
   @Test func `a text has no other question marks than those of parameters, which PostgreSQL marks otherwise`() {
     for query in Self.all {
       let marks = query.text(.postgreSQL).split(separator: "?", omittingEmptySubsequences: false).dropFirst()

@@ -15,7 +15,8 @@ enum StoreConnection {
     case .postgreSQL(let session):
       .postgreSQL(
         ShardCommand(
-          query.sql(.postgreSQL), session, fetched, tellsItsRow: query.tellsItsRow, rows: query.rowCommand))
+          query.sql(.postgreSQL), session, fetched, tellsItsRow: query.tellsItsRow, rows: query.rowCommand,
+          sharedLookup: fetched == nil ? nil : query.sharedLookup))
     }
   }
 

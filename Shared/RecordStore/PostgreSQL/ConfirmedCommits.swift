@@ -49,7 +49,7 @@ final class ConfirmedCommits: Sendable {
   /// - Throws: `StoreError.unreachable` when the outcome of that commit is unknown.
   fileprivate func check(_ session: ShardSession) throws {
     guard case .postgreSQL(let connection) = session.connection, connection.isOpen else { return }
-    let rows = try session.fetched?.answer(to: Self.lookup, in: Self.table) ?? connection.rows(Self.command)
+    let rows = try session.fetched?.answer(to: Self.lookup, in: Self.table)?.rows ?? connection.rows(Self.command)
     // Commits of another owner are theirs to know.
     guard let row = rows.first, try row.integer(0) == epoch else { return }
     let seen = try row.integer(1)

@@ -10,34 +10,92 @@ final class FetchedRows {
     let values: [Value]
   }
 
+  /// The rows that answer one look-up: all of an answer, or those of one that others share.
+  struct Answer {
+    let rows: Rows
+    let range: Range<Int>
+
+    init(_ rows: Rows, _ range: Range<Int>? = nil) {
+      self.rows = rows
+      self.range = range ?? rows.startIndex..<rows.endIndex
+    }
+  }
+
+  /// A look-up of at most one row, in two forms.
+  struct SharedLookup {
+    let one: Command
+    /// Looks up many rows. Its parameters are arrays. Behind the columns of `one` each row has the number of its
+    /// look-up, from 1 on.
+    let many: Command
+  }
+
   /// By table.
-  private var answers: [Substring: [Lookup: Rows]] = [:]
+  private var answers: [Substring: [Lookup: Answer]] = [:]
   /// The look-ups on their way, and the place of each answer in the stretch of commands.
   private var queued: [(table: Substring, lookup: Lookup, place: Int)] = []
+  /// The look-ups that go out with the next wait, those of one command together.
+  private var waiting: [(table: Substring, shared: SharedLookup, lookups: [Lookup])] = []
   /// The transactions that the group has appended without a gap, by mirror: an export behind a save reads them.
   private var appended: [Int64: [StoredTransaction]] = [:]
   /// The look-ups that nobody had announced.
   private(set) var missCount = 0
 
   /// - Returns: nil for a look-up that was not fetched, or whose answer may be stale.
-  func answer(to lookup: Lookup, in table: Substring) -> Rows? { answers[table]?[lookup] }
+  func answer(to lookup: Lookup, in table: Substring) -> Answer? { answers[table]?[lookup] }
 
   func noteMiss() { missCount += 1 }
 
   /// True while answers are on their way.
-  var isUnderWay: Bool { !queued.isEmpty }
+  var isUnderWay: Bool { !queued.isEmpty || !waiting.isEmpty }
 
   /// True while the answer to the look-up is on its way.
-  func isUnderWay(_ lookup: Lookup) -> Bool { queued.contains { $0.lookup == lookup } }
+  func isUnderWay(_ lookup: Lookup) -> Bool {
+    queued.contains { $0.lookup == lookup }
+      || waiting.contains { $0.shared.one.name == lookup.command && $0.lookups.contains(lookup) }
+  }
 
   func queue(_ lookup: Lookup, in table: Substring, at place: Int) { queued.append((table, lookup, place)) }
 
+  /// Lets a look-up wait for others of its command.
+  /// - Throws: `invalidValue` for values that no command may have, because the others go out with them.
+  func queue(_ lookup: Lookup, in table: Substring, as shared: SharedLookup) throws(PostgreSQLError) {
+    try Session.checkRow(lookup.values, of: shared.one)
+    if let place = waiting.firstIndex(where: { $0.shared.one.name == shared.one.name }) {
+      waiting[place].lookups.append(lookup)
+    } else {
+      waiting.append((table, shared, [lookup]))
+    }
+  }
+
   /// Waits for the answers on their way: one round trip, none when nothing was queued.
   func finish(_ session: Session) throws(PostgreSQLError) {
-    if queued.isEmpty { return }
-    defer { queued.removeAll(keepingCapacity: true) }
+    if !isUnderWay { return }
+    defer {
+      queued.removeAll(keepingCapacity: true)
+      waiting.removeAll(keepingCapacity: true)
+    }
+    let places = try waiting.map { _, shared, lookups throws(PostgreSQLError) in
+      try session.queue(lookups.count == 1 ? shared.one : shared.many, Self.values(of: lookups))
+    }
     let rows = try session.finish()
-    for (table, lookup, place) in queued { answers[table, default: [:]][lookup] = rows[place] }
+    for (table, lookup, place) in queued { answers[table, default: [:]][lookup] = Answer(rows[place]) }
+    for ((table, _, lookups), place) in zip(waiting, places) { try note(rows[place], to: lookups, in: table) }
+  }
+
+  private static func values(of lookups: [Lookup]) -> [Value] {
+    lookups.count == 1 ? lookups[0].values : WaitingRows.columns(of: lookups.map(\.values))
+  }
+
+  private func note(_ rows: Rows, to lookups: [Lookup], in table: Substring) throws(PostgreSQLError) {
+    if lookups.count == 1 {
+      answers[table, default: [:]][lookups[0]] = Answer(rows)
+      return
+    }
+    for lookup in lookups { answers[table, default: [:]][lookup] = Answer(rows, 0..<0) }
+    for index in rows.indices {
+      let number = try rows[index].integer(rows.columnCount - 1)
+      answers[table, default: [:]][lookups[Int(number) - 1]] = Answer(rows, index..<index + 1)
+    }
   }
 
   /// Forgets one answer, because its row is written.
@@ -76,6 +134,7 @@ final class FetchedRows {
     answers.removeAll(keepingCapacity: true)
     forgetAppended()
     queued.removeAll(keepingCapacity: true)
+    waiting.removeAll(keepingCapacity: true)
   }
 }
 

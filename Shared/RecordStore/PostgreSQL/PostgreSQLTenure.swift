@@ -75,6 +75,7 @@ final class PostgreSQLTenure: ShardTenure {
     throws(PostgreSQLError) -> Session
   {
     let session = try Session(limits ?? configuration.session(ofShard: shard))
+    try session.compressByLZ4()
     if !configuration.allowsAsynchronous { try session.requireStandby(against: "acknowledged saves") }
     return session
   }

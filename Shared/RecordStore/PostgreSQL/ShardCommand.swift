@@ -10,6 +10,11 @@ extension Query {
   var rowCommand: RowCommand? {
     rowsText.map { RowCommand(one: command, many: SQL(command.name + " rows", $0).command) }
   }
+
+  /// The look-up with others of its kind; nil for other statements.
+  var sharedLookup: FetchedRows.SharedLookup? {
+    lookupsText.map { FetchedRows.SharedLookup(one: command, many: SQL(command.name + " rows", $0).command) }
+  }
 }
 
 extension SQL {
@@ -22,13 +27,15 @@ final class ShardCommand {
   private let command: Command
   private let session: Session
   private let rowCommand: RowCommand?
+  private let sharedLookup: FetchedRows.SharedLookup?
   private let table: StatementTable
   /// Of a writer; nil for reads.
   private let fetched: FetchedRows?
   /// True for a write whose caller forgets the fetched answer about its row.
   private let tellsItsRow: Bool
   private var values: [Value]
-  private var rows: Rows?
+  private var answer: FetchedRows.Answer?
+  /// The place of the current row in `answer`.
   private var place = -1
   /// The first column that had another type than it was read as.
   private var failure: PostgreSQLError?
@@ -38,9 +45,10 @@ final class ShardCommand {
 
   init(
     _ sql: SQL, _ session: Session, _ fetched: FetchedRows? = nil, tellsItsRow: Bool = false, rows: RowCommand? = nil,
-    batches: ScanBatches? = nil
+    sharedLookup: FetchedRows.SharedLookup? = nil, batches: ScanBatches? = nil
   ) {
     rowCommand = rows
+    self.sharedLookup = sharedLookup
     command = sql.command
     table = StatementTable(command.text)
     self.fetched = fetched
@@ -80,13 +88,17 @@ final class ShardCommand {
   /// Sends a look-up ahead of the bodies that need it.
   func fetch() throws(PostgreSQLError) {
     guard let fetched, case .read(let table) = table else { return }
-    fetched.queue(lookup, in: table, at: try session.queue(command, values))
+    if let sharedLookup {
+      try fetched.queue(lookup, in: table, as: sharedLookup)
+    } else {
+      fetched.queue(lookup, in: table, at: try session.queue(command, values))
+    }
   }
 
   /// True when the answer is at hand.
-  var isFetched: Bool { fetchedRows != nil }
+  var isFetched: Bool { fetchedAnswer != nil }
 
-  private var fetchedRows: Rows? {
+  private var fetchedAnswer: FetchedRows.Answer? {
     guard let fetched, case .read(let table) = table else { return nil }
     return fetched.answer(to: lookup, in: table)
   }
@@ -124,36 +136,41 @@ final class ShardCommand {
 
   func step() throws(PostgreSQLError) -> Bool {
     try checkColumns()
-    place += 1
-    if rows == nil {
-      rows = try begin()
-    } else if let batches, batches.mayGoOn, place == rows?.count {
+    if answer == nil {
+      try show(begin())
+    } else if let batches, batches.mayGoOn, place + 1 == answer?.range.upperBound {
       // The rows that were read make room first.
-      rows = nil
-      rows = try nextBatch(batches)
-      place = 0
+      answer = nil
+      try show(FetchedRows.Answer(nextBatch(batches)))
+    } else {
+      place += 1
     }
-    if place < rows?.count ?? 0 { return true }
+    if let answer, answer.range.contains(place) { return true }
     reset()
     return false
   }
 
-  private func begin() throws(PostgreSQLError) -> Rows {
-    if let rows = try awaitedRows() { return rows }
+  private func show(_ answer: FetchedRows.Answer) {
+    self.answer = answer
+    place = answer.range.lowerBound
+  }
+
+  private func begin() throws(PostgreSQLError) -> FetchedRows.Answer {
+    if let answer = try awaitedAnswer() { return answer }
     forgetStale()
     fetched?.noteMiss()
-    guard let batches else { return try session.rows(command, values) }
+    guard let batches else { return FetchedRows.Answer(try session.rows(command, values)) }
     try session.queue(Command("open \(command.name)", "DECLARE \(cursor) NO SCROLL CURSOR FOR \(command.text)"), values)
-    return try nextBatch(batches)
+    return FetchedRows.Answer(try nextBatch(batches))
   }
 
   /// The fetched answer. If look-ups are on their way, this one joins them.
-  private func awaitedRows() throws(PostgreSQLError) -> Rows? {
-    if let rows = fetchedRows { return rows }
+  private func awaitedAnswer() throws(PostgreSQLError) -> FetchedRows.Answer? {
+    if let answer = fetchedAnswer { return answer }
     guard let fetched, fetched.isUnderWay, case .read = table else { return nil }
     if !fetched.isUnderWay(lookup) { try fetch() }
     try fetched.finish(session)
-    return fetchedRows
+    return fetchedAnswer
   }
 
   private func nextBatch(_ batches: ScanBatches) throws(PostgreSQLError) -> Rows {
@@ -164,16 +181,16 @@ final class ShardCommand {
   }
 
   /// The bytes of the rows in memory.
-  var heldByteCount: Int { rows?.byteCount ?? 0 }
+  var heldByteCount: Int { answer?.rows.byteCount ?? 0 }
 
   private var cursor: String { "\"\(command.name)\"" }
 
   func reset() {
-    if rows != nil, batches != nil, session.isInTransaction {
+    if answer != nil, batches != nil, session.isInTransaction {
       // Dropped because the end of the transaction closes the cursor as well, and the next step meets a lost session.
       _ = try? session.queue(Command("close \(command.name)", "CLOSE \(cursor)"))
     }
-    rows = nil
+    answer = nil
     batches = batches.map { _ in ScanBatches() }
     place = -1
     failure = nil
@@ -192,8 +209,8 @@ final class ShardCommand {
   /// Lends the bytes of a column where the answer has them; none for NULL.
   func withBytes<Value>(_ column: Int32, _ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
     // Keeps the answer while `body` has its bytes, whatever it does with the statement.
-    let rows = rows
-    defer { withExtendedLifetime(rows) {} }
+    let answer = answer
+    defer { withExtendedLifetime(answer) {} }
     let bytes = read { row throws(PostgreSQLError) in try row.unsafeOptionalBytes(column) }
     return try body(bytes ?? UnsafeRawBufferPointer(start: nil, count: 0))
   }
@@ -201,13 +218,13 @@ final class ShardCommand {
   /// A record's name in its stored form; nil for NULL and for bytes without that form.
   func recordName(_ column: Int32) -> String? {
     let bytes = read { row throws(PostgreSQLError) in try row.unsafeOptionalBytes(column) }
-    return withExtendedLifetime(rows) { bytes.flatMap(StoredName.name) }
+    return withExtendedLifetime(answer) { bytes.flatMap(StoredName.name) }
   }
 
   private func read<Value>(_ body: (Row) throws(PostgreSQLError) -> Value?) -> Value? {
-    guard let rows, rows.indices.contains(place) else { return nil }
+    guard let answer, answer.range.contains(place) else { return nil }
     do throws(PostgreSQLError) {
-      return try body(rows[place])
+      return try body(answer.rows[place])
     } catch {
       if failure == nil { failure = error }
       return nil

@@ -6,6 +6,8 @@ enum DatabaseQuery: Int, Query {
 
   case byID, byKey, after, make, update, renew
 
+  var lookupTypes: String? { self == .byID ? "ttt" : nil }
+
   func text(_ dialect: Dialect) -> String {
     switch self {
     case .byID: Self.columns + " WHERE container = ?1 AND environment = ?2 AND owner = ?3"

@@ -8,6 +8,8 @@ enum HistoryQuery: Int, Query {
   case timeBefore, noteTime, purgeTimes
   case consumers, putConsumer, deleteConsumer, deleteConsumers
 
+  var lookupTypes: String? { self == .numberByID ? "ib" : nil }
+
   func text(_ dialect: Dialect) -> String {
     switch self {
     case .byID: "SELECT id, appended, sum, txid, author, payload FROM history WHERE mirror = ?1 AND txid = ?2"

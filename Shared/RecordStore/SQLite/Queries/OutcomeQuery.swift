@@ -6,6 +6,8 @@ enum OutcomeQuery: Int, Query {
 
   case byKey, last, newest, old, insert, forget
 
+  var lookupTypes: String? { self == .byKey ? "b" : nil }
+
   func text(_ dialect: Dialect) -> String {
     switch self {
     case .byKey: "SELECT payload FROM outcome WHERE key = ?1"

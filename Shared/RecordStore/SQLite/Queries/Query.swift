@@ -22,18 +22,36 @@ protocol Query: RawRepresentable<Int>, CaseIterable, Sendable {
   /// PostgreSQL's statement for many rows of an insertion, whose parameters are arrays. Rows that wait for each other
   /// can be written behind rows of other tables, so only insertions that depend on none have one.
   var rowsText: String? { get }
+  /// The types of the parameters, a letter for each as in `rows`, if many look-ups of the statement can be one in
+  /// PostgreSQL. It has at most one row.
+  var lookupTypes: String? { get }
 }
 
 extension Query {
   var tellsItsRow: Bool { false }
   var rowsText: String? { nil }
+  var lookupTypes: String? { nil }
 
   /// The rows of arrays, which are the parameters from the first one on.
   /// - Parameter types: a letter for each: `i` bigint, `b` bytea, `t` text.
-  static func rows(_ types: String) -> String {
+  static func rows(_ types: String) -> String { "SELECT * FROM \(unnest(types))" }
+
+  private static func unnest(_ types: String) -> String {
     let names: [Character: String] = ["i": "bigint", "b": "bytea", "t": "text"]
     let arrays = types.enumerated().map { "?\($0.offset + 1)::\(names[$0.element] ?? "")[]" }
-    return "SELECT * FROM unnest(\(arrays.joined(separator: ", ")))"
+    return "unnest(\(arrays.joined(separator: ", ")))"
+  }
+
+  /// PostgreSQL's statement for many look-ups; nil if there is none. The limit makes it look each row up by the index
+  /// that the statement itself uses, whatever the server knows of the table.
+  var lookupsText: String? {
+    lookupTypes.map { types in
+      let names = types.indices.map { "v\(types.distance(from: types.startIndex, to: $0) + 1)" }
+      return """
+        SELECT found.*, number FROM \(Self.unnest(types)) WITH ORDINALITY AS sought(\(names.joined(separator: ", ")), \
+        number) CROSS JOIN LATERAL (\(text(.postgreSQL).replacing("?", with: "sought.v")) LIMIT 1) AS found
+        """
+    }
   }
 
   /// The statement's index in a connection's list of prepared statements.

@@ -8,6 +8,8 @@ enum StoredRecordQuery: Int, Query {
   case insert, update, updateWithType, nextKeys
   case insertShortGUID, deleteShortGUID
 
+  var lookupTypes: String? { self == .byName ? "ib" : nil }
+
   func text(_ dialect: Dialect) -> String {
     switch self {
     case .byName: Self.columns + " FROM record WHERE zone = ?1 AND name = ?2"

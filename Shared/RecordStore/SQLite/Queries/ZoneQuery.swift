@@ -7,6 +7,8 @@ enum ZoneQuery: Int, Query {
   case byName, byKey, after, afterName, liveCount, anyWithRecords
   case make, update, remove
 
+  var lookupTypes: String? { self == .byName ? "it" : nil }
+
   func text(_ dialect: Dialect) -> String {
     switch self {
     case .byName: Self.columns + " WHERE database = ?1 AND name = ?2"
