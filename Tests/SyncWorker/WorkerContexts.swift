@@ -39,11 +39,11 @@ extension SharedContext {
   }
 
   /// The record plane's services beside them.
-  func records(queryPageCost: Int = QuerySearch.pageCost) -> RecordContext {
+  func records(queryPageCost: Int = QuerySearch.pageCost, pages: SharedPages? = nil) -> RecordContext {
     RecordContext(
       commits: object.commits, assets: object.assets, signing: object.signing, people: object.people,
       audit: AccessAudit(.silent),
-      queryPageCost: queryPageCost, queryCounts: QueryCounts())
+      queryPageCost: queryPageCost, queryCounts: QueryCounts(), pages: pages ?? SharedPages(pause: object.pause))
   }
 
   /// The same with a clock of leases of its own.

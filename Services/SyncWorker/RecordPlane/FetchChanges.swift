@@ -4,6 +4,7 @@ import JSON
 import RecordStore
 import Records
 import ServiceBus
+import ServiceKit
 import Sharing
 import WebServices
 import ZoneCommit
@@ -20,6 +21,10 @@ private struct ZonePage: Sendable {
   var moreComing = false
   /// Where the page began.
   var start: FeedPosition
+  /// The request, if others' devices may get the page that is written for it.
+  var shared: SharedPages.Key?
+  /// The page as it was written for another device.
+  var written: SharedPages.Page?
 }
 
 extension RecordPlaneCall {
@@ -67,13 +72,16 @@ extension RecordPlaneCall {
     if zone.isDefault { throw RecordError(.badRequest, "AppDefaultZone does not support getChanges call") }
     let token = try position(changes.position, as: .zone)
     let (finder, caller) = (finder, request.caller.userRecordName)
+    let shared = sharedKey(of: zone, changes, after: token, limit: limit)
+    let written = shared.flatMap { context.pages.page(for: $0) }
     return try await read { snapshot in
       // For a participant nothing is read ahead: whether a zone exists is not theirs to measure.
       if finder.participant == nil, !changes.isReversed, changes.position != .caughtUp {
         let sequence = token?.positions.first?.sequence ?? 0
         try snapshot.expect([
           .changes(
-            zone: zone.zoneName, database: finder.database, after: sequence, limit: ZonePage.rowCount(left: limit))
+            zone: zone.zoneName, database: finder.database, after: sequence,
+            limit: written == nil ? ZonePage.rowCount(left: limit) : 0)
         ])
       }
       guard let view = try finder.find(zone, in: snapshot) else { throw RecordError.noZone(named: zone.zoneName) }
@@ -84,7 +92,11 @@ extension RecordPlaneCall {
       }
       let start = try FeedPosition(
         token, at: changes.position, in: row, isReversed: changes.isReversed, members: members)
-      var page = ZonePage(zone: row, rows: RecordRows(of: row.key), start: start)
+      var page = ZonePage(zone: row, rows: RecordRows(of: row.key), start: start, shared: shared)
+      if let written, written.zone == SharedPages.ZoneState(row) {
+        page.written = written
+        return page
+      }
       try page.fill(limit: limit, from: snapshot)
       if view.access != nil { try page.hide(from: visible) }
       page.shares = try ShownShares.shown(with: page.rows.recordsWithShares(), in: row, to: caller, snapshot)
@@ -92,16 +104,36 @@ extension RecordPlaneCall {
     }
   }
 
+  /// The key of a page that depends on nothing but its zone; nil for another one.
+  private func sharedKey(of zone: Zone.ID, _ changes: ZoneChangesRequest, after token: SyncToken?, limit: Int)
+    -> SharedPages.Key?
+  {
+    let presentation = changes.presentation
+    guard request.caller.userRecordName == database.owner, limit > 0, !changes.isReversed,
+      changes.position != .caughtUp, changes.desiredRecordTypes == nil, presentation.desiredKeys == .all
+    else { return nil }
+    return SharedPages.Key(
+      shard: store.shard, epoch: store.epoch, database: database, zoneName: zone.zoneName,
+      start: token?.positions.first?.sequence ?? 0, limit: limit, numbersAsStrings: presentation.numbersAsStrings)
+  }
+
   /// Writes `records`, `syncToken` and `moreComing` into the current object.
   private func write(_ page: ZonePage, of zone: Zone.ID, as changes: ZoneChangesRequest, to output: inout JSONWriter)
     throws(RecordError)
   {
+    if let written = page.written {
+      context.pages.sentAgain.increment()
+      output.key("records")
+      output.raw(written.records)
+      return writeEnd(token: written.token, moreComing: written.moreComing, to: &output)
+    }
     let records = writer(for: zone, showing: page.shares)
     let desiredTypes = changes.desiredRecordTypes
     var position = page.start
     var isCut = false
     output.reserve(room(for: page.rows))
     output.key("records")
+    let beginning = output.bytes.count
     output.beginArray()
     for index in page.rows.indices {
       if output.bytes.count > Self.pageByteCount {
@@ -118,14 +150,31 @@ extension RecordPlaneCall {
       }
     }
     output.endArray()
+    let end = output.bytes.count
     var moreComing = page.moreComing || isCut
     if !moreComing {
       position.finish(at: page.zone.sequence)
       // A feed in reverse ends where it began; later changes belong to the next feed.
       moreComing = position.since < page.zone.sequence
     }
-    output.member("syncToken", position.token(incarnation: page.zone.incarnation).text)
+    let token = position.token(incarnation: page.zone.incarnation).text
+    share(page, output.bytes[beginning..<end], token: token, moreComing: moreComing)
+    writeEnd(token: token, moreComing: moreComing, to: &output)
+  }
+
+  private func writeEnd(token: String, moreComing: Bool, to output: inout JSONWriter) {
+    output.member("syncToken", token)
     output.member("moreComing", moreComing)
+  }
+
+  /// Keeps a page that was asked for before.
+  private func share(_ page: ZonePage, _ records: ArraySlice<UInt8>, token: String, moreComing: Bool) {
+    let zone = SharedPages.ZoneState(page.zone)
+    guard let key = page.shared, page.rows.count > 0, page.shares?.isEmpty ?? true,
+      context.pages.isAskedAgain(key, in: zone), !RecordDictionaryWriter.mayHaveAddresses(records)
+    else { return }
+    context.pages.keep(
+      SharedPages.Page(zone: zone, records: Array(records), token: token, moreComing: moreComing), for: key)
   }
 
   // MARK: The database's feed

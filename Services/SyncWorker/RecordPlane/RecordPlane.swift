@@ -23,11 +23,13 @@ package struct RecordContext: CommittingContext {
   package let queryPageCost: Int
   /// Counts queries over the cost limit of one answer.
   package let queryCounts: QueryCounts
+  package let pages: SharedPages
 
   package init(
     commits: CommitContext, assets: any AssetStore, signing: AssetSigning, people: any PeopleSource, audit: AccessAudit,
-    queryPageCost: Int, queryCounts: QueryCounts
+    queryPageCost: Int, queryCounts: QueryCounts, pages: SharedPages
   ) {
+    self.pages = pages
     self.commits = commits
     self.assets = assets
     self.signing = signing

@@ -224,7 +224,7 @@ public final class Worker: Sendable {
     let records = RecordPlane(
       context: RecordContext(
         commits: commits, assets: assets, signing: signing, people: people, audit: audit,
-        queryPageCost: QuerySearch.pageCost, queryCounts: QueryCounts()))
+        queryPageCost: QuerySearch.pageCost, queryCounts: QueryCounts(), pages: SharedPages(pause: pause)))
     let objects = ObjectContext(
       commits: commits, steadyClock: SteadyClock(keptAt: dataPath + "/steady-clock", wall: context.clock),
       assets: assets, signing: signing, people: people,

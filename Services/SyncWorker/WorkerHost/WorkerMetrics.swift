@@ -112,6 +112,12 @@ enum WorkerMetrics {
     ) {
       [Metrics.Sample(Double(parts.records.context.queryCounts.givenUp.count))]
     }
+    metrics.collect(
+      "feed_pages_shared_total", "Pages of zones' feeds that were sent as they were written for another device.",
+      kind: .counter
+    ) {
+      [Metrics.Sample(Double(parts.records.context.pages.sentAgain.count))]
+    }
     metrics.collect("zone_access_denied_total", "Requests for others' zones by callers without access.", kind: .counter)
     {
       [Metrics.Sample(Double(parts.audit.deniedCount))]

@@ -1,5 +1,6 @@
 // Records into JSON (docs/protocol/record-plane.md#record), streamed from the rows that the store hands out.
 
+import Glibc
 public import JSON
 import MessagePack
 public import Records
@@ -224,8 +225,29 @@ public struct RecordDictionaryWriter: Sendable {
     writer.beginObject()
     writer.member("fileChecksum", asset.fileChecksum)
     writer.member("size", asset.byteCount)
-    writer.member("downloadURL", assets.downloadURL(of: asset))
+    writer.member(Self.addressKey, assets.downloadURL(of: asset))
     writer.endObject()
+  }
+
+  private static let addressKey = "downloadURL"
+
+  /// True for JSON with the address of an asset, which holds for a time; also for a field with the name of its key.
+  public static func mayHaveAddresses(_ json: ArraySlice<UInt8>) -> Bool {
+    let key = Array("\"\(addressKey)\":".utf8)
+    return json.withUnsafeBytes { json in
+      // A letter that is rare in JSON, and its place in the key.
+      let letter = Int32(UInt8(ascii: "U"))
+      let place = 9
+      var rest = json[...]
+      while !rest.isEmpty, let start = json.baseAddress?.advanced(by: rest.startIndex),
+        let found = memchr(start, letter, rest.count)
+      {
+        let index = rest.startIndex + (UnsafeRawPointer(found) - UnsafeRawPointer(start))
+        if index >= place, json[(index - place)...].starts(with: key) { return true }
+        rest = json[(index + 1)...]
+      }
+      return false
+    }
   }
 }
 
