@@ -73,8 +73,10 @@ extension RecordPlaneCall {
     let token = try position(changes.position, as: .zone)
     let (finder, caller) = (finder, request.caller.userRecordName)
     let shared = sharedKey(of: zone, changes, after: token, limit: limit)
-    let written = shared.flatMap { context.pages.page(for: $0) }
+    let pages = context.pages
+    if let shared { pages.note(shared) }
     return try await read { snapshot in
+      let written = shared.flatMap(pages.page)
       // For a participant nothing is read ahead: whether a zone exists is not theirs to measure.
       if finder.participant == nil, !changes.isReversed, changes.position != .caughtUp {
         let sequence = token?.positions.first?.sequence ?? 0
@@ -171,7 +173,7 @@ extension RecordPlaneCall {
   private func share(_ page: ZonePage, _ records: ArraySlice<UInt8>, token: String, moreComing: Bool) {
     let zone = SharedPages.ZoneState(page.zone)
     guard let key = page.shared, page.rows.count > 0, page.shares?.isEmpty ?? true,
-      context.pages.isAskedAgain(key, in: zone), !RecordDictionaryWriter.mayHaveAddresses(records)
+      context.pages.isAskedAgain(key), !RecordDictionaryWriter.mayHaveAddresses(records)
     else { return }
     context.pages.keep(
       SharedPages.Page(zone: zone, records: Array(records), token: token, moreComing: moreComing), for: key)

@@ -44,12 +44,14 @@ package final class SharedPages: Sendable {
 
   /// The requests and pages of some seconds.
   private struct Generation {
-    /// Hashes of requests with the state of their zone.
+    /// Hashes of requests.
     var asked: Set<Int> = []
+    /// Hashes of those that were made more than once.
+    var askedAgain: Set<Int> = []
     var pages: [Key: Page] = [:]
     var byteCount = 0
 
-    var isEmpty: Bool { asked.isEmpty && pages.isEmpty }
+    var isEmpty: Bool { asked.isEmpty && askedAgain.isEmpty && pages.isEmpty }
   }
 
   private struct State {
@@ -86,26 +88,26 @@ package final class SharedPages: Sendable {
 
   func page(for key: Key) -> Page? { state.withLock { $0.present.pages[key] ?? $0.former.pages[key] } }
 
-  /// Notes a request.
-  /// - Returns: true if it was made before in the same state of the zone, so that its page is worth keeping.
-  func isAskedAgain(_ key: Key, in zone: ZoneState) -> Bool {
-    let hash = HashedRequest(key: key, zone: zone).hashValue
-    let (isKnown, mustAge) = state.withLock { state in
-      let isKnown = state.present.asked.contains(hash) || state.former.asked.contains(hash)
-      if !isKnown {
+  /// Notes a request that begins.
+  func note(_ key: Key) {
+    let hash = key.hashValue
+    let mustAge = state.withLock { state in
+      if state.present.asked.contains(hash) || state.former.asked.contains(hash) {
+        state.present.askedAgain.insert(hash)
+      } else {
         if state.present.asked.count >= Self.askedLimit { state.turn() }
         state.present.asked.insert(hash)
       }
       defer { state.isAging = true }
-      return (isKnown, !state.isAging)
+      return !state.isAging
     }
     if mustAge { Task { await age() } }
-    return isKnown
   }
 
-  private struct HashedRequest: Hashable {
-    let key: Key
-    let zone: ZoneState
+  /// True if the request was made more than once, so that its page is worth keeping.
+  func isAskedAgain(_ key: Key) -> Bool {
+    let hash = key.hashValue
+    return state.withLock { $0.present.askedAgain.contains(hash) || $0.former.askedAgain.contains(hash) }
   }
 
   func keep(_ page: Page, for key: Key) {
