@@ -78,6 +78,8 @@ struct ShardMove: Sendable {
       moving.yieldsToLater = true
       return moving
     }
+    // True when the source may have left already.
+    var isDecided = false
     do {
       try await willTake(2)
       var (count, position) = try await onThread { try self.copyState(moving, log) }
@@ -95,20 +97,22 @@ struct ShardMove: Sendable {
         let arrival = try await onThread { try self.target.arrival(ofShard: self.arriving, within: Self.pauseLimit) }
         try await willTake(4)
         let after = position
+        isDecided = true
         do {
           count += try await inWriter { session, transaction in
             try self.carryRest(session, transaction, standing, halves, log, after: after, over: arrival)
           }
           isCarried = true
         } catch is LateContents where number < Self.contentTryLimit {
-          // Dropped because the next round copies them.
+          // Dropped because the next round copies them. Nothing was written.
+          isDecided = false
         }
       }
       try await willTake(5)
       try await onThread { try self.target.admit(shard: self.arriving, move: standing.move ?? 0) }
       return count
     } catch {
-      await cleanUp(after: error, standing)
+      await cleanUp(standing, isDecided)
       throw error
     }
   }
@@ -234,7 +238,7 @@ struct ShardMove: Sendable {
     var count = 0
     try target.follow(moving, arrival, within: ContinuousClock.now.duration(to: end)) { arriving in
       count = try log.carry(part, from: session, into: arriving, there(log), rowCopy(log))
-      try PostgreSQLConfiguration.settle(moving, log.tables, arriving)
+      try PostgreSQLConfiguration.settle(moving.withRest, log.tables, arriving)
     }
     try goOn()
     if let newShard, let halves {
@@ -246,15 +250,22 @@ struct ShardMove: Sendable {
   }
 
   /// Removes the log and the copy of a move that failed. What can't be removed now is removed after the next opening.
-  private func cleanUp(after error: any Error, _ standing: ShardStanding) async {
+  /// - Parameter isDecided: whether the source may have left. Otherwise nobody needs the copy, whoever has the shard by
+  ///   now: the next owner may have looked for it before it was there.
+  private func cleanUp(_ standing: ShardStanding, _ isDecided: Bool) async {
     do {
       // A shard that has left finds another epoch here, and keeps its copy.
       try await inWriter { session, _ in try MoveLog.end(self.source, shard: self.shard, session) }
+    } catch {
+      // Dropped because the reason of the failure is the first error.
+      if isDecided { return }
+    }
+    do {
       _ = try await onThread {
         try self.target.removeCopy(ofShard: self.arriving, knownTo: self.store.epoch, move: standing.move)
       }
     } catch {
-      // Dropped because the reason of the failure is the first error.
+      // Dropped for the same reason.
     }
   }
 
