@@ -4,6 +4,7 @@ import Assets
 import Crypto
 import PostgreSQL
 import Records
+import Synchronization
 
 /// One move, in steps that are durable one after the other:
 ///
@@ -78,8 +79,8 @@ struct ShardMove: Sendable {
       moving.yieldsToLater = true
       return moving
     }
-    // True when the source may have left already.
-    var isDecided = false
+    // True when the source may have left.
+    let isDecided = Mutex(false)
     do {
       try await willTake(2)
       var (count, position) = try await onThread { try self.copyState(moving, log) }
@@ -97,22 +98,24 @@ struct ShardMove: Sendable {
         let arrival = try await onThread { try self.target.arrival(ofShard: self.arriving, within: Self.pauseLimit) }
         try await willTake(4)
         let after = position
-        isDecided = true
         do {
           count += try await inWriter { session, transaction in
-            try self.carryRest(session, transaction, standing, halves, log, after: after, over: arrival)
+            let count = try self.carryRest(
+              session, transaction, standing, halves?.leaving, log, after: after, over: arrival)
+            isDecided.withLock { $0 = true }
+            try self.leave(transaction, standing, halves?.staying)
+            return count
           }
           isCarried = true
         } catch is LateContents where number < Self.contentTryLimit {
-          // Dropped because the next round copies them. Nothing was written.
-          isDecided = false
+          // Dropped because the next round copies them.
         }
       }
       try await willTake(5)
       try await onThread { try self.target.admit(shard: self.arriving, move: standing.move ?? 0) }
       return count
     } catch {
-      await cleanUp(standing, isDecided)
+      await cleanUp(standing, isDecided.withLock(\.self))
       throw error
     }
   }
@@ -219,11 +222,10 @@ struct ShardMove: Sendable {
   }
 
   private func carryRest(
-    _ session: Session, _ transaction: SQLiteTransaction, _ standing: ShardStanding,
-    _ halves: (staying: ShardPart, leaving: ShardPart)?, _ log: MoveLog, after: [Int64],
-    over arrival: PostgreSQLConfiguration.Arrival
+    _ session: Session, _ transaction: SQLiteTransaction, _ standing: ShardStanding, _ leaving: ShardPart?,
+    _ log: MoveLog, after: [Int64], over arrival: PostgreSQLConfiguration.Arrival
   ) throws -> Int {
-    let moving = try moving(transaction, standing, halves?.leaving)
+    let moving = try moving(transaction, standing, leaving)
     let part = MoveLog.Part(after: after, last: try log.position(session))
     guard part.changeCount <= Self.restLimit else {
       throw StoreError.io(
@@ -241,12 +243,15 @@ struct ShardMove: Sendable {
       try PostgreSQLConfiguration.settle(moving.withRest, log.tables, arriving)
     }
     try goOn()
-    if let newShard, let halves {
-      try transaction.narrow(to: halves.staying, by: standing.move ?? 0, for: newShard, in: targetName)
+    return count
+  }
+
+  private func leave(_ transaction: SQLiteTransaction, _ standing: ShardStanding, _ staying: ShardPart?) throws {
+    if let newShard, let staying {
+      try transaction.narrow(to: staying, by: standing.move ?? 0, for: newShard, in: targetName)
     } else {
       try transaction.leave(by: standing.move ?? 0)
     }
-    return count
   }
 
   /// Removes the log and the copy of a move that failed. What can't be removed now is removed after the next opening.
