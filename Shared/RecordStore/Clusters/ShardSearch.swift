@@ -33,8 +33,8 @@ struct ShardSearch {
   ///   - askingAll: whether each cluster must have been asked: the caller makes a shard that is nowhere, or several
   ///     clusters may have the shard, and an old copy could be taken for it.
   ///   - arrival: the number of the division that the shard comes by, if it was carried out.
-  /// - Throws: `StoreError.foreign` when several clusters have it, or one a copy without the last changes of its source;
-  ///   the error of a cluster that could have it.
+  /// - Throws: `StoreError.foreign` when several clusters have it, or one has a copy without the last changes of its
+  ///   source; the error of a cluster that could have it.
   func finding(askingAll: Bool, arrival: Int64? = nil) throws -> Finding {
     if present.count > 1 {
       throw StoreError.inSeveral(shard, present)
