@@ -244,10 +244,13 @@ static int shows_damage(log_scan *scan, const unsigned char *frame) {
   unsigned sums[2] = {scan->sums[0], scan->sums[1]};
   add_sums(scan->is_big_endian, frame, 8, sums);
   add_sums(scan->is_big_endian, frame + frame_header_size, scan->page_size, sums);
-  int is_of_this_log = memcmp(frame + 8, scan->salts, sizeof scan->salts) == 0;
+  // A frame of an earlier log has neither salt: the first one counts the logs, and the second one is random. No sector
+  // ends between them. So a frame with one of them is damaged, and still tells whether it ends a commit.
+  int has_first = memcmp(frame + 8, scan->salts, 4) == 0, has_second = memcmp(frame + 12, scan->salts + 4, 4) == 0;
+  int is_of_this_log = has_first || has_second;
   scan->sums[0] = number_at(frame + 16);
   scan->sums[1] = number_at(frame + 20);
-  int is_right = is_of_this_log && sums[0] == scan->sums[0] && sums[1] == scan->sums[1];
+  int is_right = has_first && has_second && sums[0] == scan->sums[0] && sums[1] == scan->sums[1];
   int ends_commit = number_at(frame + 4) != 0;
   // Frames of a commit that was never ended neither continue the damaged one nor end a commit.
   if (scan->has_ended && is_right && (scan->is_next || ends_commit)) return 1;

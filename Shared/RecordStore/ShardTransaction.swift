@@ -313,6 +313,9 @@ public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction, SharingTra
   func forgetConflicts(before cutoff: Int64, limit: Int) throws -> Int
   /// Deletes the journal of a database, or (unless nil) the entries of one zone name.
   func deleteConflicts(of database: Int64, inZone zoneName: String?) throws
+  /// Deletes entries of a database's journal, the oldest first, at most `limit` and about 8 MiB, and what is counted of
+  /// removed ones once no entry is left. Returns their number.
+  func deleteConflicts(of database: Int64, limit: Int) throws -> Int
 
   /// Stores an answer under its idempotency key, which must be unused.
   /// - Parameter at: milliseconds since 1970.

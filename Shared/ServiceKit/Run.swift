@@ -9,6 +9,9 @@ extension ServiceProcess {
   static let stopLimit = Duration.seconds(10)
 
   /// Runs until SIGTERM, SIGINT or the service's own wish, and then drains. A second signal ends the process at once.
+  ///
+  /// The process ends by `_exit`, and nothing waits in a buffer then. `exit` would let libraries free what they hold
+  /// while threads still run: libcrypto frees the state of each thread, which a thread that ends just then frees, too.
   public func run() async -> Never {
     ProcessStatus.raiseFileLimit()
     Self.endAtOnceInCrashes()
@@ -18,7 +21,7 @@ extension ServiceProcess {
     let stopRequest = Task { for await _ in signals { break } }
     let starting = Task { try await start(arguments: Array(CommandLine.arguments.dropFirst())) }
     // No work is in progress during the start, so a signal ends the process at once.
-    guard await Self.first({ _ = await starting.result }, or: { await stopRequest.value }) else { exit(0) }
+    guard await Self.first({ _ = await starting.result }, or: { await stopRequest.value }) else { _exit(0) }
     do {
       let running = try await starting.value
       let ending = running.context.ending
@@ -35,11 +38,11 @@ extension ServiceProcess {
           second.cancel()
         })
       if let reason = ending.reason { fail(reason) }
-      exit(isStopped ? 0 : ExitError.Code.tryAgain.rawValue)
+      _exit(isStopped ? 0 : ExitError.Code.tryAgain.rawValue)
     } catch let request as Options.Request {
       let text = Array((request == .help ? help.text : "\(help.command) \(Release.version)\n").utf8)
       write(STDOUT_FILENO, text, text.count)
-      exit(0)
+      _exit(0)
     } catch let error as ExitError {
       fail(error)
     } catch {
@@ -70,7 +73,7 @@ extension ServiceProcess {
     let hint = error.code == .usage ? " Try --help." : ""
     let line = Array("\(help.command): \(error.description)\(hint)\n".utf8)
     write(STDERR_FILENO, line, line.count)
-    exit(error.code.rawValue)
+    _exit(error.code.rawValue)
   }
 
   /// - Returns: whether `work` ended before `limit`.

@@ -75,4 +75,30 @@ import Testing
     #expect(due.count { $0.push.key.device.user == "ann" } == 10)
     #expect(due.count == 100)
   }
+
+  @Test mutating func `sixteen users whose places are slow leave ways to others, and get them back`() throws {
+    lines = PushLines(PushLimits())
+    for user in 1...16 {
+      for number in 1...80 {
+        let addition = try put(
+          "slow \(user)", Int64(user * 100 + number), in: PushLines.Name(service: "s", place: "\(user) \(number % 8)"))
+        #expect(addition == .added)
+      }
+    }
+    // Twelve users have 64 each, and the others a few.
+    let slow = lines.takeDue(at: start)
+    #expect(slow.count == 12 * 64 + 4 * 4)
+    for user in 1...60 {
+      for number in 1...3 {
+        let addition = try put("modest \(user)", Int64(10_000 + user * 10 + number), in: Self.vendor)
+        #expect(addition == .added)
+      }
+    }
+    let others = lines.takeDue(at: start)
+    #expect(others.count == 180 && others.allSatisfy { $0.line == Self.vendor })
+    for (line, push) in slow where (1...6).contains(push.key.device.registration / 100) {
+      lines.finish(push, in: line, at: start)
+    }
+    #expect(lines.takeDue(at: start).count == 6 * 16)
+  }
 }

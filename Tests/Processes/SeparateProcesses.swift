@@ -125,12 +125,15 @@ final class SeparateProcesses: Sendable {
   }
 
   /// Ends a process, which must still run, and waits for its end.
-  func end(_ name: String, by signal: Int32) throws {
+  /// - Returns: how it ended: with an exit code, or by the signal of that number.
+  @discardableResult
+  func end(_ name: String, by signal: Int32) throws -> (reason: Process.TerminationReason, code: Int32) {
     guard let entry = running.withLock({ $0.removeValue(forKey: name) }), entry.process.isRunning else {
       throw Unexpected("\(name) does not run")
     }
     kill(entry.process.processIdentifier, signal)
     entry.process.waitUntilExit()
+    return (entry.process.terminationReason, entry.process.terminationStatus)
   }
 
   func pid(of name: String) throws -> pid_t {

@@ -216,6 +216,38 @@ struct DiskFaultTests {
     #expect(refusals + losses == places.count && refusals > losses)
   }
 
+  @Test func `a log with a flipped byte in the head of a commit's last frame is refused, if another commit follows`()
+    async throws
+  {
+    let rig = try Rig(checkpointPages: 1000)
+    var ledger = Ledger()
+    let shard = try await rig.open()
+    await ledger.write(12, to: shard)
+    let whole = rig.disk.contentAfterPowerCut(seed: nil)
+    await shard.close()
+    let path = rig.folder.path + "/shard-0.sqlite-wal"
+    let log = try #require(whole[path])
+    let frame = 24 + 4096
+    let ends = stride(from: 32, to: Self.end(ofFramesIn: log, frame), by: frame).filter { start in
+      log[start + 4..<start + 8].contains { $0 != 0 } && log[start + 8..<start + 16] == log[16..<24]
+    }
+    #expect(ends.count >= 6)
+    // In the size that marks the end, in both salts, and in the checksum.
+    for start in ends.dropLast() {
+      for place in [5, 9, 13, 18] {
+        var contents = whole
+        contents[path]?[start + place] ^= 0x10
+        try rig.disk.restart(with: contents)
+        await #expect {
+          let shard = try await rig.open()
+          await shard.close()
+        } throws: {
+          if case StoreError.corrupt = $0 { true } else { false }
+        }
+      }
+    }
+  }
+
   @Test
   func `after a sync of the log that failed the shard acknowledges nothing and shows nothing until it is opened anew`()
     async throws

@@ -165,6 +165,26 @@ struct JournalConformanceTests {
   }
 
   @Test(arguments: StoreKind.allCases)
+  func `a journal goes in slices, and what is counted of removed entries goes at last`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let (place, other) = (try await Place(in: shard), try await Place(in: shard, owner: "bob"))
+      try await shard.write { transaction in
+        for database in [other.database, place.database] {
+          for name in ["a", "b", "c"] {
+            _ = try transaction.appendConflict(Self.conflict(database, name), content: [1], assets: [])
+          }
+        }
+      }
+      var counts: [Int] = []
+      for _ in 1...3 { counts.append(try await shard.write { try $0.deleteConflicts(of: place.database, limit: 2) }) }
+      #expect(counts == [2, 1, 0])
+      #expect(try await shard.read { try $0.conflictUse(in: place.database, of: "ada") } == ConflictUse())
+      #expect(try await shard.read { try $0.conflictUse(in: other.database, of: "ada").count } == 3)
+      if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases)
   func `a journal keeps the assets of what was lost, and goes when its database begins anew`(_ kind: StoreKind)
     async throws
   {

@@ -27,11 +27,18 @@ struct SplitEndingTests {
     /// Of the databases `0`, which stays, and `2`, which leaves.
     let places: (Place, Place)
 
-    init(target: String = "west") async throws {
-      clusters = try Clusters()
+    /// - Parameter willTake: called before each step of the division.
+    init(
+      target: String = "west", willTake: @escaping @Sendable (Clusters, _ step: Int) throws -> Void = { _, _ in }
+    ) async throws {
+      let clusters = try Clusters()
+      self.clusters = clusters
       let store = try ClusteredRecordStore(
         clusters.all, shardCount: 2,
-        willTake: { shard, step in if step == 5 { throw StoreError.closed(shard: shard) } })
+        willTake: { shard, step in
+          try willTake(clusters, step)
+          if step == 5 { throw StoreError.closed(shard: shard) }
+        })
       store.follow(try told())
       let shard = try await store.open(shard: 0)
       places = try await (Place(in: shard, owner: "0"), Place(in: shard, owner: "2"))
@@ -243,23 +250,82 @@ struct SplitEndingTests {
     let clusters = try Clusters()
     let successor = try ClusteredRecordStore(clusters.all, shardCount: 2)
     let (taken, took) = AsyncStream.makeStream(of: (any ShardStore).self)
-    // The copy of a division that failed stands for one that was carried out before the source was brought back.
-    let dying = try ClusteredRecordStore(
+    let (rest, end) = AsyncStream.makeStream(of: Never.self)
+    // The copy of an owner that hangs stands for one whose division was carried out before the source was brought back.
+    let hanging = try ClusteredRecordStore(
       clusters.all, shardCount: 2,
       willTake: { shard, step in
         guard step == 3 else { return }
         successor.follow(try Self.told() + [ShardPlacement(cluster: "west", arrival: 1)])
         took.yield(try await successor.open(shard: 0, knownEpoch: 1))
+        for await _ in rest {}
         throw StoreError.closed(shard: shard)
       })
-    dying.follow(try Self.told())
-    let shard = try await dying.open(shard: 0)
-    dying.follow(try Self.told([0: "west"]))
+    hanging.follow(try Self.told())
+    let shard = try await hanging.open(shard: 0)
+    hanging.follow(try Self.told([0: "west"]))
     let heir = try #require(await taken.first { _ in true })
-    await dying.whenTidy()
     await successor.whenTidy()
     #expect(heir.part == nil)
     #expect(try clusters.all["west"]?.look(atShard: 2)?.source == 0)
+    end.finish()
+    await hanging.whenTidy()
     for shard in [shard, heir] { await shard.close() }
+  }
+
+  @Test func `a new shard that its cluster has as it was before its last round is not opened until the cluster has it`()
+    async throws
+  {
+    // Its own tools bring the cluster back to a moment of the division.
+    let half = try await Half { clusters, step in
+      let schema = try #require(clusters.all["west"]).schema(ofShard: 2)
+      if step == 4 { try clusters.run(["CREATE TABLE \(schema).kept AS TABLE \(schema).meta"], in: "west") }
+      if step == 5 {
+        try clusters.run(["DELETE FROM \(schema).meta", "INSERT INTO \(schema).meta TABLE \(schema).kept"], in: "west")
+      }
+    }
+    let (store, west) = (try half.store(), try half.store(["west"]))
+    store.follow(try Self.told())
+    let old = try await store.open(shard: 0, knownEpoch: half.epoch)
+    let pending = try #require(old.pendingSplit)
+    #expect(try await Self.problem(of: old, in: store).contains("before the end of its division"))
+    #expect(old.pendingSplit == pending)
+    west.follow(try Self.told() + [ShardPlacement(cluster: "west", arrival: pending.number)])
+    await #expect {
+      try await west.open(shard: 2)
+    } throws: {
+      "\($0)".contains("before the end of its division")
+    }
+    #expect(try half.clusters.all["west"]?.look(atShard: 2)?.move == pending.number)
+
+    let schema = try #require(half.clusters.all["west"]).schema(ofShard: 2)
+    try half.clusters.run(["INSERT INTO \(schema).meta VALUES ('whole', \(pending.number))"], in: "west")
+    let ended = try await store.write(to: old) { $0.pendingSplit == nil }
+    let new = try await west.open(shard: 2)
+    try await half.expectWhole(new)
+    await ended.close()
+    await new.close()
+  }
+
+  @Test func `a copy that is made after its shard was taken over goes with its division`() async throws {
+    let clusters = try Clusters()
+    let main = try #require(clusters.all["main"])
+    let (taken, took) = AsyncStream.makeStream(of: (any ShardStore).self)
+    let store = try ClusteredRecordStore(
+      clusters.all, shardCount: 2,
+      willTake: { _, step in
+        // The next owner looks for copies before this one is made, and so never again.
+        if step == 2 { took.yield(try await PostgreSQLRecordStore(main, shardCount: 2).open(shard: 0, knownEpoch: 1)) }
+        if step == 3 { #expect(try clusters.all["west"]?.look(atShard: 2)?.source == 0) }
+      })
+    store.follow(try Self.told())
+    let shard = try await store.open(shard: 0)
+    store.follow(try Self.told([0: "west"]))
+    let heir = try #require(await taken.first { _ in true })
+    await store.whenTidy()
+    #expect(heir.part == nil)
+    #expect(try clusters.all["west"]?.look(atShard: 2) == nil)
+    await shard.close()
+    await heir.close()
   }
 }

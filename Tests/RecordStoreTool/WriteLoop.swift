@@ -32,7 +32,8 @@ struct WriteLoop: Sendable {
     guard descriptor >= 0 else { return fail("no ledger") }
     var options = SQLiteRecordStore.Options()
     options.synchronous = synchronous
-    options.checkpointPages = 200
+    // Each checkpoint syncs the log, so that with NORMAL a kill behind one would lose nothing.
+    options.checkpointPages = synchronous == "NORMAL" ? .max : 200
     options.indexSliceLimit = 10
     let store = try SQLiteRecordStore(
       SQLiteConfiguration(directory: directory, assets: assets, options: options), shardCount: 1)

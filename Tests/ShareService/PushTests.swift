@@ -144,14 +144,37 @@ import Testing
     #expect(try await directory.pushRegistrations(after: 0).ended == [ids[1], ids[2]])
   }
 
-  @Test(.tags(.sqliteFile)) func `the end of an API token reads no registrations of others`() async throws {
+  @Test(.tags(.sqliteFile))
+  func `the end of an API token, and a list of a user's registrations, read no registrations of others`() async throws {
     let (world, _) = try await Self.world()
     await world.service.close()
     let connection = try Connection(exclusive: world.folder.path + "/directory.sqlite", mode: .readWrite)
-    let query = Directory.registrationsOfAPIToken
-    let plan = try connection.prepare(SQL("plan", "EXPLAIN QUERY PLAN " + query.text)).all { $0.text(3) }
-    #expect(plan.contains { $0.contains("pushRegistrationGrant (grantText>? AND grantText<?)") }, "\(plan)")
-    #expect(!plan.contains { $0.hasPrefix("SCAN") }, "\(plan)")
+    for (query, index) in [
+      (Directory.registrationsOfAPIToken, "pushRegistrationGrant (grantText>? AND grantText<?)"),
+      (Directory.registrationsOfUser, "pushRegistration_2 (user=?)"),
+    ] {
+      let explain = SQL("plan \(query.name)", "EXPLAIN QUERY PLAN " + query.text)
+      let plan = try connection.prepare(explain).all { $0.text(3) }
+      #expect(plan.contains { $0.contains(index) }, "\(plan)")
+      #expect(!plan.contains { $0.hasPrefix("SCAN") }, "\(plan)")
+    }
+  }
+
+  @Test func `a list of registrations has those of the asked user and container alone`() async throws {
+    let (world, ada) = try await Self.world()
+    let bob = try await world.user("bob").recordName
+    let directory = world.service.directory
+    for user in [ada, bob] { #expect(try await directory.registerForPush(Self.message(user)).isServed) }
+    for number in 1...2 { _ = try await directory.registerForPush(Self.message(ada, "https://b.example/\(number)")) }
+    let other = try #require(ContainerID(rawValue: "iCloud.other"))
+    for name in ["ada", ada] {
+      let rows = try await directory.pushRegistrations(of: World.container, ofUser: name)
+      #expect(rows.map(\.userName) == ["ada", "ada", "ada"])
+      #expect(rows.map(\.registration.revision) == rows.map(\.registration.revision).sorted(by: >))
+      #expect(try await directory.pushRegistrations(of: other, ofUser: name).isEmpty)
+    }
+    #expect(try await directory.pushRegistrations(of: nil, ofUser: "nobody").isEmpty)
+    #expect(try await directory.pushRegistrations(of: World.container, ofUser: nil).count == 4)
   }
 
   @Test func `an operator sees registrations without their secrets, and ends them`() async throws {

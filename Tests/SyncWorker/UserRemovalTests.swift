@@ -179,6 +179,30 @@ struct UserRemovalTests {
     }
   }
 
+  @Test(arguments: StoreKind.allCases) func `a long journal is removed in slices`(_ kind: StoreKind) async throws {
+    var few = 0
+    for count in [2, 350] {
+      try await ObjectPlaneWorld.with(kind) { world in
+        try await world.setUp("A")
+        let database = try #require(try await Self.stores(world).first).databaseKey
+        try await world.store.enqueue { transaction in
+          for number in 1...count {
+            let conflict = StoredConflict(
+              databaseKey: database, zoneName: "Z", recordName: "\(number)", entity: "Tag", kind: 1, state: 1,
+              userRecordName: "_alice", deviceID: "", at: 1)
+            _ = try transaction.appendConflict(conflict, content: [1], assets: [])
+          }
+        }.value
+        let lines = Lines()
+        _ = try await Self.removal(world).run(on: LineShard(base: world.store, lines: lines, party: "_alice"))
+        let use = try await world.store.read { try $0.conflictUse(in: database, of: "_alice") }
+        #expect(use == ConflictUse())
+        if few == 0 { few = lines.all.count }
+        if count > 2 { #expect(lines.all.count == few + 3, "\(lines.all.count) \(few)") }
+      }
+    }
+  }
+
   @Test func `a removal that was cut off goes on where it was, and leaves stores of others alone`() async throws {
     /// Commits before the one that fails.
     let left = Mutex<Int?>(nil)

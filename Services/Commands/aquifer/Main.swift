@@ -6,6 +6,7 @@ import Glibc
 @main
 enum Main {
   static func main() async {
-    exit(await Console().run(Array(CommandLine.arguments.dropFirst())))
+    // Not `exit`, for the same reason as in `ServiceProcess.run`: the thread of the HTTP client still runs.
+    _exit(await Console().run(Array(CommandLine.arguments.dropFirst())))
   }
 }

@@ -21,7 +21,7 @@ struct PushLines: Sendable {
   /// Lines by their next times. An entry that does not equal the one in `times` is out of date.
   private var due = DueQueue<ContinuousClock.Instant, Name>()
   private var times: [Name: ContinuousClock.Instant] = [:]
-  /// Lines with pushes of a user who has too many under way.
+  /// Lines with pushes of a user who has too many under way, by user.
   private var heldUp: [String: Set<Name>] = [:]
 
   init(_ limits: PushLimits) {

@@ -11,6 +11,9 @@ struct PushLimits: Sendable {
   var underWay = 256
   var underWayTogether = 1024
   var underWayOfUser = 64
+  /// The last quarter of `underWayTogether` is for users with fewer pushes under way than this. So a few users whose
+  /// places are slow can't have all.
+  var fewOfUser = 4
   /// Attempts of one push: with the pauses between them more than an hour, which a service may be away.
   var attempts = 24
   var firstPause = Duration.seconds(1)
@@ -52,7 +55,12 @@ struct PushRoom: Sendable {
 
   /// True when a further push may be under way.
   var hasWay: Bool { underWay < limits.underWayTogether }
-  func hasWay(for user: String) -> Bool { users[user].map { $0.underWay < limits.underWayOfUser } ?? true }
+  /// A user who has no way has pushes under way, and looks again when one of these ends.
+  func hasWay(for user: String) -> Bool {
+    let own = users[user]?.underWay ?? 0
+    let isCommon = underWay < limits.underWayTogether - limits.underWayTogether / 4
+    return own < (isCommon ? limits.underWayOfUser : min(limits.fewOfUser, limits.underWayOfUser))
+  }
 
   /// The user with most pushes that wait or rest, if these are a larger part of a user's room than `count` of all room.
   func user(above count: Int) -> String? {

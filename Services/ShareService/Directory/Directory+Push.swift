@@ -173,18 +173,29 @@ extension Directory {
   ///   - container: only those of this container.
   ///   - userName: only this user's, by name or record name.
   func pushRegistrations(of container: ContainerID?, ofUser userName: String?) throws -> [PushRegistrationRow] {
-    try connection.statement(
-      SQL(
-        "pushRegistration.list",
-        """
-        SELECT \(Self.registrationColumns), user.name, renewed FROM pushRegistration
-        JOIN user ON user.id = user JOIN container ON container.id = container
-        WHERE (?1 IS NULL OR container.name = ?1)
-        AND (?2 IS NULL OR user.name = ?2 OR recordName = ?2) ORDER BY revision DESC LIMIT 1000
-        """)
-    ).binding(container?.rawValue, userName).all { row in
-      PushRegistrationRow(registration: try Self.registration(row), userName: row.text(9), renewed: row.int64(10))
+    if let userName {
+      guard let user = try key(ofUser: userName)?.key else { return [] }
+      return try connection.statement(Self.registrationsOfUser).binding(container?.rawValue, user).all(
+        Self.registrationRow)
     }
+    return try connection.statement(
+      SQL("pushRegistration.list", "\(Self.registrationRows) ORDER BY revision DESC LIMIT 1000")
+    ).binding(container?.rawValue).all(Self.registrationRow)
+  }
+
+  private static let registrationRows = """
+    SELECT \(registrationColumns), user.name, renewed FROM pushRegistration
+    JOIN user ON user.id = user JOIN container ON container.id = container
+    WHERE (?1 IS NULL OR container.name = ?1)
+    """
+
+  /// Reads this user's registrations alone. The sign keeps the index of revisions out, which has those of all users.
+  static let registrationsOfUser = SQL(
+    "pushRegistration.ofUser",
+    "\(registrationRows) AND pushRegistration.user = ?2 ORDER BY +revision DESC LIMIT 1000")
+
+  private static func registrationRow(_ row: DirectoryStatement) throws -> PushRegistrationRow {
+    PushRegistrationRow(registration: try registration(row), userName: row.text(9), renewed: row.int64(10))
   }
 
   static let registrationColumns = """

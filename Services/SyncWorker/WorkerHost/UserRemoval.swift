@@ -8,8 +8,8 @@ import ServiceKit
 import Sharing
 import ZoneCommit
 
-/// Each zone, share, store and subscription is removed in a commit of its own, and a store with a long history in
-/// several. A run skips rows that are gone, so that an interrupted removal can simply start again.
+/// Each zone, share, store and subscription is removed in a commit of its own, and a store with a long history, or a
+/// journal, in several. A run skips rows that are gone, so that an interrupted removal can simply start again.
 ///
 /// A zone ends as if its owner had deleted it, so its participants are told. Records that the user made in zones of
 /// others and in the public database stay.
@@ -21,6 +21,8 @@ struct UserRemoval: Sendable {
   private static let pageCount = 500
   /// Held-back changes that one commit removes.
   private static let heldCount = 100
+  /// Entries of a journal that one commit removes.
+  private static let conflictCount = 100
 
   func run(on store: any ShardStore) async throws -> ForgetUser.Reply {
     // Stores first: a store with changes left to export would make its zone again.
@@ -109,9 +111,14 @@ struct UserRemoval: Sendable {
         count += 1
         effects.publish(by: context)
       }
-      try await store.enqueue { try $0.deleteConflicts(of: database.key, inZone: nil) }.value
+      while try await removeConflicts(of: database, store) > 0 {}
     }
     return count
+  }
+
+  /// Removes a slice of a journal.
+  private func removeConflicts(of database: StoredDatabase, _ store: any ShardStore) async throws -> Int {
+    try await store.enqueue { try $0.deleteConflicts(of: database.key, limit: Self.conflictCount) }.value
   }
 
   /// - Returns: nil for a container that was deleted.

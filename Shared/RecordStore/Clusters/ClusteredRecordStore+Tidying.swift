@@ -72,7 +72,7 @@ extension ClusteredRecordStore {
     for (name, configuration) in clusters.sorted(by: { $0.key < $1.key }) {
       if store.core.queue.isClosed { return }
       do {
-        try await removeLeft(store, in: name, configuration)
+        try await removeLeft(store, in: name, configuration, isOwn: name == cluster)
         if name == cluster { continue }
         let isRemoved = try await WorkerThread.value("tidy \(store.shard)") {
           try configuration.removeCopy(ofShard: store.shard, knownTo: store.epoch)
@@ -93,15 +93,25 @@ extension ClusteredRecordStore {
   /// Removes the copies of new shards whose divisions were never carried out, and are not going to be: an owner before
   /// this one began them. A shard that was brought back to before its division still has the other half's databases:
   /// the map tells that the new shard is one.
-  private func removeLeft(_ store: SQLiteShardStore, in name: String, _ configuration: PostgreSQLConfiguration)
-    async throws
-  {
-    let known = shards.withLock { $0.filter { $0.value.told != nil } }
-    guard known[store.shard] != nil, let part = store.part(of: shardCount) else { return }
-    let (shardCount, numbers) = (shardCount, Set(known.keys))
+  /// - Parameter isOwn: whether the cluster is the shard's own, which its readers can ask.
+  private func removeLeft(
+    _ store: SQLiteShardStore, in name: String, _ configuration: PostgreSQLConfiguration, isOwn: Bool
+  ) async throws {
+    let known = shards.withLock { Set($0.filter { $0.value.told != nil }.keys) }
+    guard known.contains(store.shard), let part = store.part(of: shardCount) else { return }
+    let present =
+      if isOwn {
+        try await store.read { snapshot -> [Int] in
+          guard case .postgreSQL(let session)? = (snapshot as? SQLiteSnapshot)?.session.connection else { return [] }
+          return try configuration.shards(session)
+        }
+      } else {
+        try await WorkerThread.value("tidy \(store.shard)") { try configuration.shards() }
+      }
+    let others = present.filter { $0 >= shardCount && !known.contains($0) }
+    if others.isEmpty { return }
     let removed = try await WorkerThread.value("tidy \(store.shard)") {
-      try configuration.removeSplits(
-        of: store.shard, shardCount: shardCount, having: part, knownTo: store.epoch, isKnown: numbers.contains)
+      try configuration.removeSplits(of: store.shard, among: others, having: part, knownTo: store.epoch)
     }
     if !removed.isEmpty {
       report("a division of shard \(store.shard) was not carried out, and has no copy in the cluster \(name) any more")

@@ -99,19 +99,16 @@ extension PostgreSQLConfiguration {
   /// Removes the copies of new shards that divisions of a shard have left. One that was carried out has taken the
   /// copy's databases from the shard, and its copy stays.
   /// - Parameters:
-  ///   - shardCount: the number of shards at the installation's creation. Divisions make further ones.
+  ///   - numbers: of further shards here that the directory does not know.
   ///   - part: the shard's databases.
   ///   - epoch: the present owner's. Only copies that owners before have made are removed.
-  ///   - isKnown: whether the directory has a shard of a number. Its copy waits for its admission, and stays.
   /// - Returns: the numbers of the new shards.
-  func removeSplits(
-    of shard: Int, shardCount: Int, having part: ShardPart, knownTo epoch: Int64, isKnown: (Int) -> Bool
-  ) throws -> [Int] {
+  func removeSplits(of shard: Int, among numbers: [Int], having part: ShardPart, knownTo epoch: Int64) throws -> [Int] {
     func isLeft(_ found: ShardStanding, _ number: Int) -> Bool {
       found.source == shard && found.isUnopened && found.epoch <= epoch + 1 && isOwn(found)
         && found.part(ofShard: number).map(part.contains) == true
     }
-    return try splits(of: shard, shardCount: shardCount).filter { !isKnown($0) }.filter { number in
+    return try splits(of: shard, among: numbers).filter { number in
       try withSession(ofShard: number, within: .seconds(60)) { session in
         try session.transaction {
           guard let found = try Self.standing(session), isLeft(found, number) else { return false }
@@ -123,8 +120,7 @@ extension PostgreSQLConfiguration {
   }
 
   /// The shards here that were split off a shard, and are not to be opened.
-  private func splits(of shard: Int, shardCount: Int) throws -> [Int] {
-    let numbers = try shards().filter { $0 >= shardCount }
+  private func splits(of shard: Int, among numbers: [Int]) throws -> [Int] {
     if numbers.isEmpty { return [] }
     let parts = numbers.map { number in
       let meta = schema(ofShard: number) + ".meta"

@@ -4,6 +4,7 @@ import Assets
 import Crypto
 import PostgreSQL
 import Records
+import Synchronization
 
 /// One move, in steps that are durable one after the other:
 ///
@@ -78,6 +79,8 @@ struct ShardMove: Sendable {
       moving.yieldsToLater = true
       return moving
     }
+    // True when the source may have left.
+    let isDecided = Mutex(false)
     do {
       try await willTake(2)
       var (count, position) = try await onThread { try self.copyState(moving, log) }
@@ -97,7 +100,11 @@ struct ShardMove: Sendable {
         let after = position
         do {
           count += try await inWriter { session, transaction in
-            try self.carryRest(session, transaction, standing, halves, log, after: after, over: arrival)
+            let count = try self.carryRest(
+              session, transaction, standing, halves?.leaving, log, after: after, over: arrival)
+            isDecided.withLock { $0 = true }
+            try self.leave(transaction, standing, halves?.staying)
+            return count
           }
           isCarried = true
         } catch is LateContents where number < Self.contentTryLimit {
@@ -108,7 +115,7 @@ struct ShardMove: Sendable {
       try await onThread { try self.target.admit(shard: self.arriving, move: standing.move ?? 0) }
       return count
     } catch {
-      await cleanUp(after: error, standing)
+      await cleanUp(standing, isDecided.withLock(\.self))
       throw error
     }
   }
@@ -215,11 +222,10 @@ struct ShardMove: Sendable {
   }
 
   private func carryRest(
-    _ session: Session, _ transaction: SQLiteTransaction, _ standing: ShardStanding,
-    _ halves: (staying: ShardPart, leaving: ShardPart)?, _ log: MoveLog, after: [Int64],
-    over arrival: PostgreSQLConfiguration.Arrival
+    _ session: Session, _ transaction: SQLiteTransaction, _ standing: ShardStanding, _ leaving: ShardPart?,
+    _ log: MoveLog, after: [Int64], over arrival: PostgreSQLConfiguration.Arrival
   ) throws -> Int {
-    let moving = try moving(transaction, standing, halves?.leaving)
+    let moving = try moving(transaction, standing, leaving)
     let part = MoveLog.Part(after: after, last: try log.position(session))
     guard part.changeCount <= Self.restLimit else {
       throw StoreError.io(
@@ -234,27 +240,37 @@ struct ShardMove: Sendable {
     var count = 0
     try target.follow(moving, arrival, within: ContinuousClock.now.duration(to: end)) { arriving in
       count = try log.carry(part, from: session, into: arriving, there(log), rowCopy(log))
-      try PostgreSQLConfiguration.settle(moving, log.tables, arriving)
+      try PostgreSQLConfiguration.settle(moving.withRest, log.tables, arriving)
     }
     try goOn()
-    if let newShard, let halves {
-      try transaction.narrow(to: halves.staying, by: standing.move ?? 0, for: newShard, in: targetName)
-    } else {
-      try transaction.leave(by: standing.move ?? 0)
-    }
     return count
   }
 
+  private func leave(_ transaction: SQLiteTransaction, _ standing: ShardStanding, _ staying: ShardPart?) throws {
+    if let newShard, let staying {
+      try transaction.narrow(to: staying, by: standing.move ?? 0, for: newShard, in: targetName)
+    } else {
+      try transaction.leave(by: standing.move ?? 0)
+    }
+  }
+
   /// Removes the log and the copy of a move that failed. What can't be removed now is removed after the next opening.
-  private func cleanUp(after error: any Error, _ standing: ShardStanding) async {
+  /// - Parameter isDecided: whether the source may have left. Otherwise nobody needs the copy, whoever has the shard by
+  ///   now: the next owner may have looked for it before it was there.
+  private func cleanUp(_ standing: ShardStanding, _ isDecided: Bool) async {
     do {
       // A shard that has left finds another epoch here, and keeps its copy.
       try await inWriter { session, _ in try MoveLog.end(self.source, shard: self.shard, session) }
+    } catch {
+      // Dropped because the reason of the failure is the first error.
+      if isDecided { return }
+    }
+    do {
       _ = try await onThread {
         try self.target.removeCopy(ofShard: self.arriving, knownTo: self.store.epoch, move: standing.move)
       }
     } catch {
-      // Dropped because the reason of the failure is the first error.
+      // Dropped for the same reason.
     }
   }
 

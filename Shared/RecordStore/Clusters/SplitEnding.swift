@@ -28,6 +28,7 @@ struct SplitEnding: Sendable {
           problem = .io("shard \(pending.shard) in the cluster \(name) is not of this division")
           continue
         }
+        if found.lacksRest { throw StoreError.lacksRest(pending.shard, in: name) }
         // With another number, or none, it was opened already.
         if found.move == pending.number { try configuration.admit(shard: pending.shard, move: pending.number) }
         return

@@ -10,14 +10,19 @@ extension PostgreSQLConfiguration: MigrationPlace {
     do throws(PostgreSQLError) {
       let session = try Session(SessionConfiguration(address: address, name: Self.sessionName))
       defer { session.close() }
-      var shards: [Int] = []
-      for row in try session.rows(ArrivalQuery.schemas.command, [.text(schemaPrefix)]) {
-        if let shard = Int(try row.text(0).dropFirst(schemaPrefix.utf8.count)) { shards.append(shard) }
-      }
-      return shards.sorted()
+      return try shards(session)
     } catch {
       throw .unreachable("the database can't be asked for its shards: \(error.description)")
     }
+  }
+
+  /// The same by a session of any shard.
+  func shards(_ session: Session) throws(PostgreSQLError) -> [Int] {
+    var shards: [Int] = []
+    for row in try session.rows(ArrivalQuery.schemas.command, [.text(schemaPrefix)]) {
+      if let shard = Int(try row.text(0).dropFirst(schemaPrefix.utf8.count)) { shards.append(shard) }
+    }
+    return shards.sorted()
   }
 
   func standing(ofShard shard: Int) throws -> ShardStanding? {
@@ -183,7 +188,7 @@ extension PostgreSQLConfiguration: MigrationPlace {
     return ShardStanding(
       shardCount: Int(try row.integer(2)), epoch: try row.integer(3), installation: try row.optionalText(4), move: move,
       hasArrived: move == nil && value(.arrival) ?? 0 != 0, remainder: value(.remainder),
-      source: value(.source).map { Int($0) }, origin: value(.origin))
+      source: value(.source).map { Int($0) }, origin: value(.origin), whole: value(.whole))
   }
 }
 

@@ -47,8 +47,14 @@ struct ShardStanding: Hashable, Sendable {
     ShardPart(modulus: Int64(shardCount), remainder: remainder ?? Int64(shard))
   }
 
+  /// The number of the division whose last round the shard has got.
+  var whole: Int64?
+
   /// True for the new shard of a division that nobody could open yet.
   var isUnopened: Bool { move != nil && move == origin }
+  /// True for a new shard that lacks changes of its source: its last round was not carried out, or a cluster was
+  /// brought back to before.
+  var lacksRest: Bool { isUnopened && whole != move }
 }
 
 /// What a new shard gets besides its rows.
@@ -106,6 +112,13 @@ extension MovingShard {
       (.remainder, part.remainder), (.cut, 1), (.source, Int64(self.shard)), (.origin, standing.move ?? 0),
     ]
     return split
+  }
+
+  /// The same with the last round, behind which the source writes no more.
+  var withRest: MovingShard {
+    var last = self
+    if isSplitOff, let move = standing.move { last.counters.append((.whole, move)) }
+    return last
   }
 
   private func counter(_ key: MetaKey) -> Int64? { counters.first { $0.key == key }?.value }

@@ -145,15 +145,21 @@ extension SQLiteTransaction {
       let select = try statement(ConflictQuery.old)
       try select.bind(1, cutoff)
       try select.bind(2, max(limit, 0))
-      var byteCount: Int64 = 0
-      // Limits the work of a slice by bytes as well, because saves wait for this thread.
-      let old = try select.all { ($0.int64(0), $0.int64(1)) }.prefix { row in
-        defer { byteCount += row.1 }
-        return byteCount < StoredConflict.sliceByteCount
-      }
-      for (row, _) in old { try removeConflict(row) }
-      return old.count
+      return try removeSlice(select)
     }
+  }
+
+  /// Removes entries. Limits the work by bytes as well, because saves wait for this thread.
+  /// - Parameter select: finds their keys and bytes.
+  /// - Returns: the number of removed entries.
+  private func removeSlice(_ select: StoreStatement) throws -> Int {
+    var byteCount: Int64 = 0
+    let slice = try select.all { ($0.int64(0), $0.int64(1)) }.prefix { row in
+      defer { byteCount += row.1 }
+      return byteCount < StoredConflict.sliceByteCount
+    }
+    for (row, _) in slice { try removeConflict(row) }
+    return slice.count
   }
 
   func deleteConflicts(of database: Int64, inZone zoneName: String?) throws {
@@ -162,23 +168,18 @@ extension SQLiteTransaction {
       try select.bind(1, database)
       if let zoneName { try select.bind(2, zoneName) }
       for row in try select.all({ $0.int64(0) }) { try removeConflict(row) }
-      if zoneName != nil { return }
-      let delete = try writing(ConflictQuery.deleteUses)
-      try delete.bind(1, database)
-      try delete.run()
+      if zoneName == nil { try deleteRows(ConflictQuery.deleteUses, of: database) }
     }
   }
 
-  /// Removes a part of a database's entries.
-  /// - Returns: the number of removed entries.
   func deleteConflicts(of database: Int64, limit: Int) throws -> Int {
     try write {
       let select = try statement(CutQuery.conflicts)
       try select.bind(1, database)
       try select.bind(2, limit)
-      let rows = try select.all { $0.int64(0) }
-      for row in rows { try removeConflict(row) }
-      return rows.count
+      let count = try removeSlice(select)
+      if count == 0 { try deleteRows(ConflictQuery.deleteUses, of: database) }
+      return count
     }
   }
 

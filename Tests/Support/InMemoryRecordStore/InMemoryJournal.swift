@@ -102,6 +102,21 @@ extension InMemoryTransaction {
     }
   }
 
+  func deleteConflicts(of database: Int64, limit: Int) throws -> Int {
+    try write {
+      var byteCount: Int64 = 0
+      let slice = rows.journal.filter { $0.conflict.databaseKey == database }.prefix(max(limit, 0)).prefix { row in
+        defer { byteCount += row.conflict.byteCount(row.content, row.assets) }
+        return byteCount < StoredConflict.sliceByteCount
+      }
+      let numbers = Set(slice.map(\.conflict.number))
+      rows.journal.removeAll { $0.conflict.databaseKey == database && numbers.contains($0.conflict.number) }
+      if slice.isEmpty { rows.evictedConflicts = rows.evictedConflicts.filter { $0.key.database != database } }
+      try countAssets()
+      return slice.count
+    }
+  }
+
   private func evictConflicts(besides conflict: StoredConflict) throws -> Bool {
     let user = InMemoryRows.JournalUser(database: conflict.databaseKey, user: conflict.userRecordName)
     // Counting is slow here, so it runs only when the limit may be exceeded.

@@ -12,7 +12,7 @@ enum CutQuery: Int, Query {
     case .mirror: "SELECT id FROM mirror WHERE database = ?1 ORDER BY id LIMIT 1"
     case .history:
       "SELECT max(id) FROM (SELECT id FROM history WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3) AS slice"
-    case .conflicts: "SELECT id FROM journal WHERE database = ?1 ORDER BY id LIMIT ?2"
+    case .conflicts: "SELECT id, bytes FROM journal WHERE database = ?1 ORDER BY number LIMIT ?2"
     case .zones: "SELECT id, name FROM zone WHERE database = ?1 ORDER BY id LIMIT ?2"
 
     case .news: "DELETE FROM sharenews WHERE database = ?1"
