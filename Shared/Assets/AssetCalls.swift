@@ -69,7 +69,7 @@ extension BlockingThreads.State {
 
 private let blockingThreads = BlockingThreads(count: 32)
 /// Removals have a time in which they must begin, so they wait for no other call.
-private let removalThreads = BlockingThreads(count: 4)
+private let removalThreads = BlockingThreads(count: 8)
 
 extension AssetStore {
   /// Makes calls on a thread that may block, so that tasks go on meanwhile.
