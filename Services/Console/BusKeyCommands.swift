@@ -14,16 +14,8 @@ extension Console {
     guard !name.isEmpty, !name.contains(where: \.isWhitespace) else {
       throw UsageError("--name is a process's name, without spaces", path: invocation.command.path)
     }
-    do {
-      guard access(path, F_OK) != 0 else {
-        throw SystemProblem(giving: "\(path) exists already. `bus-key add` replaces no key: name another file")
-      }
-      let pair = try BusKeyPair.generate()
-      let line = KnownPeer(role: role, name: name, publicKey: pair.publicKey)
-      let peers = try invocation.value("peers").map { (path: $0, text: try Self.peers($0, adding: line)) }
-      try DurableFile.write(Array(pair.fileText.utf8), to: path)
-      if let peers { try DurableFile.write(Array(peers.text.utf8), to: peers.path, mode: 0o644) }
-      terminal.output("\(line)")
+    do throws(SystemProblem) {
+      terminal.output("\(try BusKeyFile.addKey(to: path, role: role, name: name, peers: invocation.value("peers")))")
       return ExitCode.done
     } catch {
       return refused(error)
@@ -45,8 +37,38 @@ extension Console {
     }
   }
 
+  private func refused(_ error: any Error) -> Int32 {
+    terminal.problem("aquifer: \(SystemProblem(ofBusKey: error).reason)")
+    return ExitCode.refused
+  }
+}
+
+enum BusKeyFile {
+  /// Makes a process's key. Calls at the same time for one folder of known peers follow each other, so that each line
+  /// stays.
+  /// - Parameter peers: the file that gets the new line; nil: none.
+  /// - Returns: the line.
+  /// - Throws: for a key file that is there, and for a line that contradicts another one; nothing was changed then.
+  static func addKey(to path: String, role: Role, name: String, peers: String?) throws(SystemProblem) -> KnownPeer {
+    try DurableFile.alone(inFolderOf: peers ?? path) { () throws(SystemProblem) -> KnownPeer in
+      do {
+        guard access(path, F_OK) != 0 else {
+          throw SystemProblem(giving: "\(path) exists already. `bus-key add` replaces no key: name another file")
+        }
+        let pair = try BusKeyPair.generate()
+        let line = KnownPeer(role: role, name: name, publicKey: pair.publicKey)
+        let peers = try peers.map { (path: $0, text: try text(ofPeers: $0, adding: line)) }
+        try DurableFile.write(Array(pair.fileText.utf8), to: path)
+        if let peers { try DurableFile.write(Array(peers.text.utf8), to: peers.path, mode: 0o644) }
+        return line
+      } catch {
+        throw SystemProblem(ofBusKey: error)
+      }
+    }
+  }
+
   /// The text of the file of known peers, with one more line.
-  private static func peers(_ path: String, adding line: KnownPeer) throws -> String {
+  private static func text(ofPeers path: String, adding line: KnownPeer) throws -> String {
     var text = access(path, F_OK) == 0 ? String(decoding: try ModelFile.read(path), as: UTF8.self) : ""
     if !text.isEmpty, !text.hasSuffix("\n") { text += "\n" }
     text += "\(line)\n"
@@ -57,16 +79,15 @@ extension Console {
     }
     return text
   }
+}
 
-  private func refused(_ error: any Error) -> Int32 {
-    let reason =
-      switch error {
-      case let error as SystemProblem: error.reason
-      case let error as ModelFile.Problem: error.reason
-      case let error as BusError: error.reason
-      default: "\(error)"
-      }
-    terminal.problem("aquifer: \(reason)")
-    return ExitCode.refused
+extension SystemProblem {
+  fileprivate init(ofBusKey error: any Error) {
+    switch error {
+    case let error as SystemProblem: self = error
+    case let error as ModelFile.Problem: self.init(giving: error.reason)
+    case let error as BusError: self.init(giving: error.reason)
+    default: self.init(giving: "\(error)")
+    }
   }
 }

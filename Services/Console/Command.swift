@@ -84,7 +84,7 @@ struct Command: Sendable {
     case restoreBackup
     case copyAssets
     case migrate, renew
-    case addEncryptionKey
+    case addEncryptionKey, useEncryptionKeys
     case addBusKey, showBusKey
     case health
     case dev

@@ -74,11 +74,21 @@ extension Command {
       [.flag("unless-present", "change nothing if the file has a key")],
       summary: "Add a key for encrypted values",
       discussion: """
-        The processes use the new key after their next start. The earlier keys stay in the file, because they open the
-        values that they sealed. Give all workers and gateways the same file. Nobody can read the values without it:
-        keep a copy apart from the data.
+        The first key of a file seals. A further one opens and does not seal until `encryption-key use`. Restart all
+        workers and gateways in between: a process that lacks the key can't read what another one has sealed. Give all
+        of them the same file. Nobody can read the values without it: keep a copy apart from the data.
         """,
       examples: ["aquifer encryption-key add /etc/aquifer/encryption-key"], action: .addEncryptionKey),
+    Command(
+      "encryption-key use",
+      [Argument(name: "FILE", explanation: "the file that workers and gateways read as --encryption-key")],
+      summary: "Seal with the added key",
+      discussion: """
+        Run it once all workers and gateways were restarted after `encryption-key add`, and restart them again: they
+        seal with the key after their next start. The earlier keys stay in the file, because they open the values that
+        they sealed.
+        """,
+      examples: ["aquifer encryption-key use /etc/aquifer/encryption-key"], action: .useEncryptionKeys),
     Command(
       "bus-key add",
       [Argument(name: "FILE", explanation: "the file that one process reads as --bus-key; it must not exist yet")],

@@ -69,6 +69,7 @@ public struct Console: Sendable {
     case .migrate: return try await migrate(invocation)
     case .renew: return try renew(invocation)
     case .addEncryptionKey: return addEncryptionKey(invocation)
+    case .useEncryptionKeys: return useEncryptionKeys(invocation)
     case .addBusKey: return try addBusKey(invocation)
     case .showBusKey: return showBusKey(invocation)
     case .health: return await health(invocation.arguments[0])

@@ -100,8 +100,8 @@ extension Console {
       if !keys.isEmpty {
         terminal.problem(
           """
-          restore: the encryption keys \(keys.joined(separator: ", ")) are needed to read encrypted values; no backup \
-          has them
+          restore: the encryption keys \(keys.joined(separator: ", ")) are needed to read encrypted values and \
+          contents; no backup has them
           """
         )
       }

@@ -69,17 +69,32 @@ public final class AssetContent: Sendable {
     let length = bytes.byteCount
     let head =
       length >= SealedFile.headByteCount ? try bytes.read(at: 0, count: SealedFile.headByteCount) : []
+    var missing: KeyRing.ID?
+    let sealed: SealedFile?
     do throws(SealingError) {
       sealed = try SealedFile(head: head, keys: keys)
     } catch {
       guard case .missingKey(let id) = error else { throw .io("\(bytes.name): \(error)") }
-      throw .missingKey(
-        "\(bytes.name) is sealed with the encryption key \(id), which is not in the key file (--encryption-key)")
+      (missing, sealed) = (id, nil)
     }
+    self.sealed = sealed
     guard let content = sealed == nil ? length : SealedFile.contentByteCount(ofFile: length) else {
       throw .corrupt("\(bytes.name) has \(length) bytes, but no sealed file has that length; restore it from a backup")
     }
     byteCount = content
+    if let missing { try checkThatItIsPlain(lacking: missing) }
+  }
+
+  /// Plain content may happen to begin as sealed files do: then its name is the hash of the bytes.
+  /// - Throws: `missingKey` for sealed bytes; `io`.
+  private func checkThatItIsPlain(lacking key: KeyRing.ID) throws(AssetError) {
+    do throws(AssetError) {
+      try compareWithName()
+    } catch {
+      guard case .corrupt = error else { throw error }
+      throw .missingKey(
+        "\(bytes.name) is sealed with the encryption key \(key), which is not in the key file (--encryption-key)")
+    }
   }
 
   /// Reads from `offset` of the content.

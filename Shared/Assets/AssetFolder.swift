@@ -33,10 +33,14 @@ public struct AssetFolder: AssetStore {
     let folder = Folder.parent(of: path)
     // The collector has not removed it yet, or an earlier attempt left it.
     let present = form(of: path, asset)
-    if present == .sealed || present == .plain && !keys.canSeal { return .done(place: folder) }
+    let mayStay = present == .sealed || present == .plain && !keys.canSeal
     for bucket in try buckets().reversed() {
       let source = spoolPath(bucket, Hex.encode(asset.hash))
-      guard let form = form(of: source, asset), form == .sealed || present == nil else { continue }
+      guard let form = form(of: source, asset), form == .sealed || present == nil || mayStay && form == present else {
+        continue
+      }
+      // An upload that no shard has was hashed as it came, and a disk may have damaged the file that is present.
+      if mayStay, Folder.nameCount(of: source) != 1 { continue }
       try Folder.make(folder)
       if link(source, path) == 0 { return .done(place: folder) }
       switch errno {

@@ -75,6 +75,12 @@ package enum Folder {
     return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG ? Int64(status.st_size) : nil
   }
 
+  /// The number of a file's names; nil when there is none.
+  static func nameCount(of path: String) -> Int? {
+    var status = stat()
+    return lstat(path, &status) == 0 ? Int(status.st_nlink) : nil
+  }
+
   /// The error for the current `errno`: `full` or `io`.
   package static func failure(_ operation: String, _ path: String) -> AssetError {
     let code = errno

@@ -1,6 +1,7 @@
 // The store protocol: the durable state of one shard, behind transactions that are committed in groups. It names no
 // engine; only an engine's own configuration knows where and how it keeps shards.
 
+public import Crypto
 public import Records
 
 /// The errors of a store. `reason` names the shard and the remedy.
@@ -144,6 +145,9 @@ public protocol ShardStore: Sendable {
   /// - Returns: nil when no part is left.
   func removeUnknownContent(after part: Int?) async throws -> RemovedContent?
 
+  /// The keys that contents of the shard are sealed with and that this process lacks. Such contents can't be read.
+  func missingContentKeys() async throws -> [KeyRing.ID]
+
   /// Finishes the queued work, checkpoints, and releases the shard. Later calls throw `closed`.
   func close() async
 
@@ -195,6 +199,7 @@ extension ShardStore {
     throw StoreError.io("shard \(shard): its engine makes no backups")
   }
   public func removeUnknownContent(after part: Int?) async throws -> RemovedContent? { nil }
+  public func missingContentKeys() async throws -> [KeyRing.ID] { [] }
 }
 
 extension ShardStore {

@@ -17,9 +17,12 @@ public struct S3List: Hashable, Sendable {
   /// Continues the list; nil at its end.
   public let continuation: String?
 
+  /// The name of the document.
+  public static let root = "ListBucketResult"
+
   /// - Returns: nil for another document.
   public init?(_ node: XMLNode) {
-    guard node.name == "ListBucketResult" else { return nil }
+    guard node.name == Self.root else { return nil }
     var objects: [S3Object] = []
     for child in node.children(named: "Contents") {
       guard let key = child.value("Key"), let count = child.value("Size").flatMap({ Int64($0) }) else { return nil }
@@ -76,9 +79,12 @@ public struct S3UploadList: Hashable, Sendable {
   /// The query that continues the list; nil at its end.
   public let continuation: [String: String]?
 
+  /// The name of the document.
+  public static let root = "ListMultipartUploadsResult"
+
   /// - Returns: nil for another document.
   public init?(_ node: XMLNode) {
-    guard node.name == "ListMultipartUploadsResult" else { return nil }
+    guard node.name == Self.root else { return nil }
     uploads = node.children(named: "Upload").compactMap { child in
       guard let key = child.value("Key"), let id = child.value("UploadId") else { return nil }
       return S3Upload(key: key, id: id)

@@ -42,6 +42,29 @@ struct AssetFolderTests {
     }
   }
 
+  @Test(arguments: [false, true])
+  func `a file that a disk has damaged gives way to the next upload of its content`(isSealed: Bool) throws {
+    let folder = try TemporaryFolder()
+    let keys = isSealed ? try KeyRing(parsing: KeyRing.newKey()) : KeyRing()
+    let assets = AssetFolder(directory: folder.path, keys: keys)
+    let content = Array(repeating: UInt8(3), count: 1000)
+    let asset = try assets.put(content, until: 1)
+    #expect(try assets.take(asset, into: 0) != nil)
+    let path = assets.path(of: asset, shard: 0)
+    let handle = try #require(FileHandle(forUpdatingAtPath: path))
+    try handle.seek(toOffset: 500)
+    try handle.write(contentsOf: [7, 8, 9])
+    try handle.close()
+    // The spool's name is one of the same file.
+    #expect(try assets.take(asset, into: 0) != nil)
+    #expect(throws: AssetError.self) { try assets.read(asset, shard: 0) }
+    #expect(try assets.put(content, until: 1) == asset)
+    #expect(try assets.take(asset, into: 0) != nil)
+    #expect(try assets.read(asset, shard: 0) == content)
+    #expect(try assets.hashes(in: Int(asset.hash[0]), of: 0) == [asset.hash])
+    #expect(Self.names((path as NSString).deletingLastPathComponent).count == 1)
+  }
+
   @Test func `the same content put again, at once and by many, is one file`() async throws {
     let folder = try TemporaryFolder()
     let assets = AssetFolder(directory: folder.path)

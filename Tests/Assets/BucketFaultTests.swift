@@ -46,7 +46,7 @@ import Testing
   @Test(arguments: [
     ("refuse", "PUT", 503), ("refuse", "POST", 500), ("half", "PUT", 0), ("damage", "PUT", 0), ("lose", "PUT", 0),
     ("lose", "POST", 0), ("forget", "PUT", 0), ("cut", "POST", 20), ("skew", "*", 4000), ("refuse", "HEAD", 503),
-    ("cut", "PUT", 10),
+    ("cut", "PUT", 10), ("show", "PUT", 0), ("show", "POST", 0),
   ])
   func `an upload goes through two faults of each kind, and is read as it was sent`(
     kind: String, method: String, value: Int
@@ -176,6 +176,45 @@ import Testing
     #expect(other?.reason.contains("belongs to another installation") == true)
     let absent = try AssetEngine.bucket("x", at: "http://127.0.0.1:1")
     #expect(throws: AssetError.self) { try absent.claim(for: first) }
+  }
+
+  @Test func `contents that are offered twice in an hour are copied once`() throws {
+    let copies = Atomic<Int>(0)
+    let store = try AssetEngine.bucket(
+      name, at: server.soundEndpoint,
+      observe: { event in
+        if case .attempt("PUT", _, _, _, _) = event { copies.add(1, ordering: .relaxed) }
+      })
+    let asset = try behind.put(Self.short, until: Self.expiry)
+    #expect(try behind.take(asset, into: 0) != nil)
+    let absent = Asset(hash: SHA256.hash([1]), byteCount: 1)
+    let later = Self.expiry * 2
+    #expect(try store.offer([asset, absent, asset, absent], of: 0, until: later) == [asset])
+    #expect(copies.load(ordering: .relaxed) == 2, "one of each")
+    #expect(try store.offer([asset], of: 0, until: later) == [asset])
+    #expect(copies.load(ordering: .relaxed) == 2)
+    #expect(try store.offer([asset], of: 0, until: later * 2) == [asset])
+    #expect(copies.load(ordering: .relaxed) == 3)
+    #expect(try store.take(asset, into: 1) != nil)
+  }
+
+  @Test func `a proxy's page is no copy, no stored object and no removal`() async throws {
+    let page = BucketServer.Fault(.show, times: 99)
+    try await server.set([page])
+    #expect(throws: AssetError.self) { try store.put(Self.short, until: Self.expiry) }
+    let asset = try behind.put(Self.short, until: Self.expiry)
+    try await server.set([.init(.show, "PUT", times: 99)])
+    #expect(throws: AssetError.self) { try store.prepare([asset], for: 0) }
+    #expect(throws: AssetError.self) { try store.offer([asset], of: 0, until: Self.expiry * 2) }
+    #expect(store.adopt(asset, into: 0) == .unprepared)
+    try await server.set([])
+    #expect(try store.take(asset, into: 0) != nil)
+    try await server.set([page])
+    #expect(throws: AssetError.self) { try store.remove([asset.hash], from: 0, announcedAt: nil) }
+    #expect(throws: AssetError.self) { try store.present([asset], in: 0) }
+    #expect(throws: AssetError.self) { try store.hours() }
+    #expect(throws: AssetError.self) { try store.read(asset, shard: 0) }
+    #expect(try behind.present([asset], in: 0) == [asset])
   }
 
   @Test func `clients fetch plain contents by a URL, and sealed ones not`() async throws {

@@ -64,6 +64,25 @@ struct SealedAssetTests {
     }
   }
 
+  @Test(arguments: [60, 100, 200_000]) func `plain content that begins like a sealed file is read without its key`(
+    count: Int
+  ) throws {
+    let plain = AssetFolder(directory: folder.path)
+    let content = Array("aqseal-1".utf8) + [UInt8](repeating: 7, count: count - 8)
+    let asset = try plain.put(content, until: 1)
+    #expect(try plain.take(asset, into: 0) != nil)
+    for assets in [plain, AssetFolder(directory: folder.path, keys: first)] {
+      let file = try #require(try assets.open(asset.hash, of: 0))
+      #expect(!file.isSealed && file.byteCount == asset.byteCount)
+      #expect(try file.readAll() == content)
+      #expect(try assets.read(asset, shard: 0) == content)
+    }
+    // Damaged, it may as well be sealed.
+    try Data(content.dropLast() + [8]).write(to: URL(filePath: plain.path(of: asset, shard: 0)))
+    let refusal = Self.failure { try plain.read(asset, shard: 0) }
+    #expect(refusal.hasPrefix("missingKey"), "\(refusal)")
+  }
+
   @Test func `content from before there was a key stays readable, and is sealed when it comes again`() throws {
     let content = Array("in the open".utf8)
     let plain = AssetFolder(directory: folder.path)

@@ -106,6 +106,8 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         if do == "refuse":
             status, text = refusal(value, "SlowDown" if value >= 500 else "InvalidRequest")
             return self.answer(status, text, [("Retry-After", "0")])
+        if do == "show":
+            return self.answer(200, b"<html><body><p>Back soon</p></body></html>")
         if do == "slow":
             time.sleep(value)
         if do == "hold":

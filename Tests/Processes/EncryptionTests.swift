@@ -54,7 +54,9 @@ import Testing
       #expect(
         try await installation.aquifer("encryption-key", "add", "--unless-present", data.path + "/encryption-key")
           .output == "")
-      #expect(try await installation.aquifer("encryption-key", "add", data.path + "/encryption-key").code == 0)
+      for action in ["add", "use"] {
+        #expect(try await installation.aquifer("encryption-key", action, data.path + "/encryption-key").code == 0)
+      }
     }
     let keys = try String(contentsOf: data.appending(path: "encryption-key"), encoding: .utf8).split(separator: "\n")
       .map(String.init)

@@ -88,6 +88,25 @@ extension TestStore {
   #expect(store.replica.contents.localPath(of: name("here")) != nil)
 }
 
+@Test func `a download that was moved to its place before the process died is here, and one of another length is not`()
+  async throws
+{
+  let (store, _) = try await TestStore.open(in: World.folder())
+  for (photo, text) in [("P1", "moved"), ("P2", "damaged")] {
+    let name = name(text)
+    let asset = AssetReference(fileChecksum: name.fileChecksum, size: name.byteCount, downloadURL: "http://127.0.0.1/a")
+    try await store.replica.apply(page("t", saved("Photo", photo, ["image": .asset(asset)])), event: nil)
+  }
+  try store.put(name("damaged").checksum)
+  try Data("moved".utf8).write(to: URL(filePath: "\(store.contentFolder)/\(name("moved").checksum)"))
+  let before = try await store.replica.contentsToDownload(byteLimit: .max, limit: 9).map(\.checksum)
+  #expect(Set(before) == [name("moved").checksum, name("damaged").checksum])
+  #expect(store.replica.sweep.run() == SweptContents())
+  let after = try await store.replica.contentsToDownload(byteLimit: .max, limit: 9).map(\.checksum)
+  #expect(after == [name("damaged").checksum])
+  #expect(try store.files == [name("moved").checksum, name("damaged").checksum])
+}
+
 @Test func `a download of a content that is damaged here goes on`() async throws {
   let (store, _) = try await TestStore.open(in: World.folder())
   try await store.insert("P1", "here")

@@ -1,6 +1,7 @@
 // Removes assets that no record uses any more, a slice at a time between saves.
 
 import Assets
+import Crypto
 import RecordStore
 import ServiceKit
 import ZoneCommit
@@ -21,11 +22,25 @@ struct AssetKeeper: ShardWork {
   private static let longestRound = Duration.seconds(600)
 
   func run(on store: any ShardStore) async {
+    await checkKeys(of: store)
     await removeUnknownContent(of: store)
     while !Task.isCancelled {
       await collect(store)
       await sweepSpool()
       await pause(min(max(grace / 4, .seconds(1)), Self.longestRound))
+    }
+  }
+
+  /// Tells of keys that contents are sealed with and that are not at hand. The shard is served all the same.
+  private func checkKeys(of store: any ShardStore) async {
+    do {
+      for key in try await store.missingContentKeys() {
+        log.warning(
+          "an encryption key of contents is missing",
+          ["shard": .integer(Int64(store.shard)), "key": .text(key.description)])
+      }
+    } catch {
+      report("the keys of contents can't be checked", error, on: store, to: log)
     }
   }
 

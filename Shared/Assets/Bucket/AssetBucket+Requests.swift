@@ -23,8 +23,8 @@ extension AssetBucket {
   func byteCount(of key: String) throws(AssetError) -> Int64? {
     try call("look at", key) { () throws(BucketFailure) in
       do throws(BucketFailure) {
-        let response = try connection.send(S3Request("HEAD", key))
-        return response["content-length"].flatMap { Int64($0) }
+        let answer = try connection.tagged(S3Request("HEAD", key))
+        return answer.response["content-length"].flatMap { Int64($0) }
       } catch {
         // An answer to HEAD has no body, and so no code.
         if error.isMissing { return nil }
@@ -37,7 +37,7 @@ extension AssetBucket {
   /// - Parameter bytes: at most some megabytes.
   func put(_ bytes: [UInt8], _ key: String) throws(AssetError) {
     _ = try call("store", key) { () throws(BucketFailure) in
-      try connection.send(S3Request("PUT", key, headers: Self.checksum(of: bytes), body: bytes))
+      try connection.tagged(S3Request("PUT", key, headers: Self.checksum(of: bytes), body: bytes))
     }
   }
 
@@ -47,7 +47,7 @@ extension AssetBucket {
     try call("copy \(source) to", key) { () throws(BucketFailure) in
       do throws(BucketFailure) {
         let place = "/\(location.bucket)/\(S3Text.encoded(source, keepsSlashes: true))"
-        _ = try connection.document(S3Request("PUT", key, headers: ["x-amz-copy-source": place]))
+        _ = try connection.document("CopyObjectResult", S3Request("PUT", key, headers: ["x-amz-copy-source": place]))
         return true
       } catch {
         if error.isMissing { return false }
@@ -66,7 +66,7 @@ extension AssetBucket {
       let body = S3Upload.deletion(keys)
       var request = S3Request("POST", "", query: ["delete": ""], headers: Self.checksum(of: body), body: body)
       request.decidedAt = time
-      let node = try connection.document(request, retry)
+      let node = try connection.document("DeleteResult", request, retry)
       guard let error = node.children(named: "Error").first else { return }
       throw .refused(S3Refusal(status: 500, code: error.value("Code") ?? ""))
     }
@@ -107,7 +107,7 @@ extension AssetBucket {
     var query = query
     while true {
       let page = try call("list", query["prefix"] ?? "") { () throws(BucketFailure) in
-        guard let list = S3List(try connection.document(S3Request("GET", "", query: query))) else {
+        guard let list = S3List(try connection.document(S3List.root, S3Request("GET", "", query: query))) else {
           throw .wrong("the answer is no list")
         }
         return list
@@ -123,7 +123,7 @@ extension AssetBucket {
     try call("begin", key) { () throws(BucketFailure) in
       let request = S3Request(
         "POST", key, query: ["uploads": ""], headers: ["x-amz-checksum-algorithm": "SHA256"])
-      guard let id = try connection.document(request).value("UploadId") else {
+      guard let id = try connection.document("InitiateMultipartUploadResult", request).value("UploadId") else {
         throw .wrong("the answer has no identifier")
       }
       return S3Upload(key: key, id: id)
@@ -135,11 +135,10 @@ extension AssetBucket {
   func put(_ part: [UInt8], number: Int, of upload: S3Upload) throws(AssetError) -> (tag: String, checksum: String) {
     try call("store part \(number) of", upload.key) { () throws(BucketFailure) in
       let headers = Self.checksum(of: part)
-      let response = try connection.send(
+      let (_, tag) = try connection.tagged(
         S3Request(
           "PUT", upload.key, query: ["partNumber": String(number), "uploadId": upload.id], headers: headers, body: part)
       )
-      guard let tag = response["etag"] else { throw .wrong("the answer has no tag") }
       return (tag, headers[Self.checksumName] ?? "")
     }
   }
@@ -151,7 +150,7 @@ extension AssetBucket {
       let request = S3Request(
         "POST", upload.key, query: ["uploadId": upload.id], body: S3Upload.completion(parts))
       do throws(BucketFailure) {
-        _ = try connection.document(request)
+        _ = try connection.document("CompleteMultipartUploadResult", request)
       } catch {
         // An earlier attempt completed it, and its answer got lost.
         guard error.isMissing else { throw error }
@@ -178,7 +177,8 @@ extension AssetBucket {
     var uploads: [S3Upload] = []
     while true {
       let page = try call("list uploads", spoolFolder) { () throws(BucketFailure) in
-        guard let list = S3UploadList(try connection.document(S3Request("GET", "", query: query))) else {
+        let request = S3Request("GET", "", query: query)
+        guard let list = S3UploadList(try connection.document(S3UploadList.root, request)) else {
           throw .wrong("the answer is no list")
         }
         return list
@@ -201,9 +201,9 @@ extension AssetBucket {
     try call("read", key) { () throws(BucketFailure) in
       var headers = ["range": "bytes=\(offset)-\(offset + Int64(count) - 1)"]
       headers["if-match"] = tag
-      let response: HTTPClient.Response
+      let (response, found): (HTTPClient.Response, String)
       do throws(BucketFailure) {
-        response = try connection.send(S3Request("GET", key, headers: headers))
+        (response, found) = try connection.tagged(S3Request("GET", key, headers: headers))
       } catch {
         if error.isMissing { return nil }
         // An empty object has no range at all.
@@ -217,7 +217,7 @@ extension AssetBucket {
       guard let whole, response.body.count == Int(min(Int64(count), max(whole - offset, 0))) else {
         throw .wrong("the answer has other bytes than were asked for")
       }
-      return (whole, response["etag"] ?? "", response.body)
+      return (whole, found, response.body)
     }
   }
 

@@ -111,14 +111,24 @@ final class BucketConnection: Sendable {
     }
   }
 
+  /// Sends a request that stores or reads an object, or a part of one. An answer without its tag is a proxy's.
+  func tagged(_ request: S3Request) throws(BucketFailure) -> (response: HTTPClient.Response, tag: String) {
+    try send(request, .patient) { response in
+      response["etag"].map { .success((response, $0)) } ?? .failure(.wrong("the answer has no tag"))
+    }
+  }
+
   /// Sends a request that is answered by a document. Servers begin such an answer with status 200, and end it with an
   /// error.
-  func document(_ request: S3Request, _ retry: S3Retry = .patient) throws(BucketFailure) -> XMLNode {
+  /// - Parameter root: the name of the document. A proxy's page may be a document, too.
+  func document(
+    _ root: String, _ request: S3Request, _ retry: S3Retry = .patient
+  ) throws(BucketFailure) -> XMLNode {
     try send(request, retry) { response in
       // Dropped because its text says no more.
       guard let node = try? XMLTree.parse(response.body) else { return .failure(.wrong("the answer is no document")) }
       if node.name == "Error" { return .failure(.refused(S3Refusal(status: 500, body: response.body))) }
-      return .success(node)
+      return node.name == root ? .success(node) : .failure(.wrong("the answer is no \(root)"))
     }
   }
 

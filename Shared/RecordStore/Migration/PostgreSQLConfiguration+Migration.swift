@@ -90,6 +90,9 @@ extension PostgreSQLConfiguration: MigrationPlace {
     for (key, value) in moving.counters + [(.move, move), (.arrival, move)] {
       try session.queue(ShardQuery.setMeta.command, [.text(key.rawValue), .integer(value)])
     }
+    for key in moving.contentKeys {
+      try session.queue(ShardQuery.setMeta.command, [.text(ContentKey.name(of: key)), .integer(1)])
+    }
     for table in tables where table.hasNumberedRows {
       let last = table.name == "journal" ? moving.lastConflict : 0
       try session.queue(Command("keys \(table.name)", ArrivalQuery.keys(of: table.name)), [.integer(last)])

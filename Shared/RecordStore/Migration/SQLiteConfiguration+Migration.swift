@@ -73,6 +73,9 @@ extension SQLiteConfiguration: MigrationPlace {
       }
       try ShardFile.setMeta(.epoch, moving.standing.epoch, connection)
       for (key, value) in moving.counters { try ShardFile.setMeta(key, value, connection) }
+      for key in moving.contentKeys {
+        try connection.statement(ShardQuery.setMeta).binding(ContentKey.name(of: key), Int64(1)).run()
+      }
       if let move = moving.standing.move { try ShardFile.setMeta(.move, move, connection) }
       try connection.statement(SQL("forgetConflictKey", "DELETE FROM sqlite_sequence WHERE name = 'journal'")).run()
       try connection.statement(SQL("conflictKey", "INSERT INTO sqlite_sequence(name, seq) VALUES ('journal', ?1)"))

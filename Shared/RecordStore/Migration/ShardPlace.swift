@@ -1,6 +1,7 @@
 // The places between which shards move, and what a move needs of each.
 
 import Assets
+import Crypto
 import PostgreSQL
 import Records
 import SQLite
@@ -65,6 +66,8 @@ struct MovingShard: Sendable {
   let standing: ShardStanding
   /// The counters in `meta`.
   var counters: [(key: MetaKey, value: Int64)]
+  /// The rows of `meta` about the keys of contents.
+  var contentKeys: [KeyRing.ID] = []
   /// The last key of a conflict. Keys are never used again.
   let lastConflict: Int64
   /// Whether the copy of a later owner stays, and refuses this one.
@@ -94,6 +97,7 @@ extension MovingShard {
     counters =
       try Self.counterKeys.map { ($0, try meta($0) ?? 0) }
       + Self.divisionKeys.compactMap { key in try meta(key).map { (key, $0) } }
+    contentKeys = try source.contentKeys()
     let text =
       source.connection.dialect == .sqlite
       ? "SELECT seq FROM sqlite_sequence WHERE name = 'journal'" : "SELECT last_value FROM journal_id_seq"

@@ -50,6 +50,8 @@ struct ShardCounters: Hashable {
   var bindsReferences: Int64 = 0
   /// The newest key once it has sealed something of the shard; nil until then.
   var sealingKey: KeyRing.ID?
+  /// The newest key of the store of assets once the shard has adopted a content; nil until then.
+  var contentKey: KeyRing.ID?
 }
 
 /// The writer's caches.

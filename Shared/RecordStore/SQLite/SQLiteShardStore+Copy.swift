@@ -82,14 +82,15 @@ private struct CopiedShard: Sendable {
         assets: assets.map { $0.keepsFiles ? AssetFolder(directory: folder + "/assets", keys: $0.keys) : $0 },
         readsAssets: false)
       let counts = try snapshot.counts()
-      let needed = try connection.statement(ShardQuery.sealingKeys).all { Hex.encode($0.blob(0)) }
+      let sealing = try connection.statement(ShardQuery.sealingKeys).all { Hex.encode($0.blob(0)) }
+      let needed = Set(sealing + (try snapshot.session.contentKeys().map(\.description)))
       let digest = try list.finish()
       try Folder.sync(folder + "/shards")
       try Folder.sync(folder)
       return ShardCopy(
         shard: shard, epoch: epoch, databaseCount: counts.databases, recordCount: counts.records,
         fileCount: list.fileCount, byteCount: list.byteCount,
-        listDigest: digest, neededKeys: needed, problems: problems + report.problems, part: part)
+        listDigest: digest, neededKeys: needed.sorted(), problems: problems + report.problems, part: part)
     } catch let error as SQLiteError {
       if cancellation.isCancelled { throw CancellationError() }
       throw StoreError(error, shard: shard)

@@ -85,6 +85,7 @@ extension SQLiteTransaction {
     case .done(let place):
       unsyncedFolders.insert(place)
       contents.assets.insert(asset)
+      counters.contentKey = assets.keys.newest
     case .missing: throw MissingAsset(asset)
     case .unprepared: contents.lack(asset)
     }

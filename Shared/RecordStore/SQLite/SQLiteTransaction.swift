@@ -120,6 +120,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     counters = ShardCounters(
       lastKey: try meta(.lastKey), lastEvent: try meta(.lastEvent), bindsReferences: try meta(.bindsReferences))
     counters.sealingKey = try knownSealingKey()
+    counters.contentKey = try knownContentKey()
     writtenCounters = counters
     if !isLoaded { inheritedEvent = counters.lastEvent }
     isLoaded = true
@@ -156,6 +157,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
       try setMeta(.bindsReferences, counters.bindsReferences)
     }
     if counters.sealingKey != writtenCounters.sealingKey { try noteSealingKey() }
+    if counters.contentKey != writtenCounters.contentKey { try noteContentKey() }
     cache.keepChanges()
   }
 

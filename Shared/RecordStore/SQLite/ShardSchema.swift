@@ -233,7 +233,7 @@ struct FormatChangeStep: Sendable {
   }
 }
 
-/// The rows of `meta`.
+/// The rows of `meta`, besides those of `ContentKey`.
 enum MetaKey: String, Sendable {
   case format, epoch, shard, lastKey, lastEvent, bindsReferences, installation
   /// The modulus of the shard's `ShardPart`: the number of shards at the installation's creation, doubled by each

@@ -1,5 +1,6 @@
 // A shard from one party's side: work queued through it waits in that party's line.
 
+import Crypto
 import Records
 
 struct ShardTurns: ShardStore {
@@ -39,6 +40,8 @@ struct ShardTurns: ShardStore {
   func removeUnknownContent(after part: Int?) async throws -> RemovedContent? {
     try await base.removeUnknownContent(after: part)
   }
+
+  func missingContentKeys() async throws -> [KeyRing.ID] { try await base.missingContentKeys() }
 
   func close() async { await base.close() }
 

@@ -9,6 +9,8 @@ public final class BucketServer: @unchecked Sendable {
     public enum Kind: String, Codable, Sendable, CaseIterable {
       /// Answers with a status instead of asking the store.
       case refuse
+      /// Answers as a proxy does that shows a page of its own: with status 200, instead of asking the store.
+      case show
       /// Waits a number of seconds.
       case slow
       /// Waits until the faults are replaced.

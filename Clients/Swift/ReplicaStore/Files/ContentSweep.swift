@@ -1,4 +1,5 @@
-// Removes files that nothing names: of saves and imports that wrote a content and never came to their commit.
+// Removes files that nothing names: of saves and imports that wrote a content and never came to their commit. Notes
+// those that arrived so.
 
 import SQLite
 
@@ -24,6 +25,8 @@ struct ContentSweep {
   /// Names in one question to the writer.
   private static let step = 64
 
+  private static let unnoted = SQL(
+    "unnoted content", "SELECT 1 FROM content WHERE checksum = ? AND byteCount = ? AND isHere = 0")
   static let named = SQL("named content", "SELECT byteCount FROM content WHERE checksum = ?")
 
   let contents: ContentFolder
@@ -49,16 +52,34 @@ struct ContentSweep {
     let files = names.compactMap(ContentFileName.init)
     if files.isEmpty { return }
     try writer.runNow { writer in
+      var arrived: [String] = []
       for file in files {
         guard writer.ownsContents else { throw StoreError.closed }
-        guard try !isNeeded(file, writer) else { continue }
+        guard try !isNeeded(file, writer) else {
+          if try isUnnoted(file, writer) { arrived.append(file.checksum) }
+          continue
+        }
         let path = contents.path(of: file.name)
         guard let byteCount = ContentFile.byteCount(path, writtenBefore: writer.now - Self.age), unlink(path) == 0
         else { continue }
         swept.fileCount += 1
         swept.byteCount += byteCount
       }
+      if arrived.isEmpty { return }
+      try writer.commit { _ in
+        for checksum in arrived {
+          try writer.connection.statement(Replica.arrived).binding(writer.now, checksum).run()
+        }
+      }
     }
+  }
+
+  /// True for a whole content that a download has moved to its place, and that it did not come to note.
+  private func isUnnoted(_ file: ContentFileName, _ writer: Writer) throws -> Bool {
+    guard file.kind == .content, let byteCount = ContentFile.byteCount(contents.path(of: file.name)) else {
+      return false
+    }
+    return try writer.connection.statement(Self.unnoted).binding(file.checksum, byteCount).first { _ in true } ?? false
   }
 
   private func isNeeded(_ file: ContentFileName, _ writer: Writer) throws -> Bool {

@@ -142,7 +142,7 @@ extension Replica {
   private static let clearAddress = SQL(
     "clear address", "UPDATE content SET downloadURL = NULL, expiry = NULL WHERE checksum = ? AND isHere = 0")
   private static let drop = SQL("drop content", "DELETE FROM content WHERE checksum = ? AND isHere = 0")
-  private static let arrived = SQL("content is here", "UPDATE content SET isHere = 1, usedAt = ? WHERE checksum = ?")
+  static let arrived = SQL("content is here", "UPDATE content SET isHere = 1, usedAt = ? WHERE checksum = ?")
 }
 
 extension Content {

@@ -4,7 +4,7 @@
 enum ShardQuery: Int, Query {
   static var subject: QuerySubject { .shard }
 
-  case meta, setMeta, sealingKeys, noteSealingKey
+  case meta, setMeta, contentKeys, sealingKeys, noteSealingKey
   case symbolText, symbolID, makeSymbol
   case counts, byteCount
 
@@ -12,6 +12,7 @@ enum ShardQuery: Int, Query {
     switch self {
     case .meta: "SELECT value FROM meta WHERE key = ?1"
     case .setMeta: "INSERT INTO meta(key, value) VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = ?2"
+    case .contentKeys: "SELECT key FROM meta WHERE key >= 'contentKey-' AND key < 'contentKey.' ORDER BY key"
     case .sealingKeys: "SELECT id FROM sealing_key"
     case .noteSealingKey: "INSERT INTO sealing_key(id) VALUES (?1) ON CONFLICT DO NOTHING"
 
