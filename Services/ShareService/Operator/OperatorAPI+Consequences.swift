@@ -12,8 +12,16 @@ extension OperatorAPI {
     let state = try await directory.environment(key)
     let lost =
       state.latestModelHash.flatMap { state.models[$0] }.map { model.index.lostAttributes(since: ModelIndex($0)) } ?? []
+    // Production refuses these.
+    let conflicts = key.environment == .development ? state.nameConflicts(of: model.index) : []
     var consequences = try await counted(
-      SchemaConsequences(of: try await directory.difference(model, key)), in: key, and: lost)
+      SchemaConsequences(of: try await directory.difference(model, key)), in: key, and: lost, conflicts)
+    if key.environment == .development {
+      let changed = state.changedIdentifiers(of: model.index)
+      if !changed.isEmpty {
+        consequences.notes.append("\(Directory.identifiersSentence(changed)) Production refuses such a push.")
+      }
+    }
     if let latest = state.latestModelHash.flatMap({ state.models[$0] }) {
       consequences.notes += model.index.lostEntities(since: ModelIndex(latest)).map { type, successor in
         let stay = "Records of \(type) stay, but devices with this model don't see them: the model has no such entity"
@@ -31,11 +39,14 @@ extension OperatorAPI {
   }
 
   /// Adds the numbers of records to the consequences. It asks the workers only where there is something to count.
-  func counted(_ consequences: SchemaConsequences, in key: EnvironmentKey, and lost: [LostAttribute] = []) async throws
-    -> SchemaConsequences
-  {
+  func counted(
+    _ consequences: SchemaConsequences, in key: EnvironmentKey, and lost: [LostAttribute] = [],
+    _ conflicts: [NameConflict] = []
+  ) async throws -> SchemaConsequences {
     var consequences = consequences
-    let fields = consequences.retyped.map(\.name) + lost.map(\.name)
+    consequences.notes += conflicts.filter { $0.field == nil }.map { $0.note(nil) }
+    let conflicts = conflicts.filter { $0.field != nil }
+    let fields = Set(consequences.retyped.map(\.name) + lost.map(\.name) + conflicts.compactMap(\.field)).sorted()
     if fields.isEmpty { return consequences }
     let (counts, isPartial) = try await recordCounts(of: fields, in: key)
     for index in consequences.retyped.indices {
@@ -43,7 +54,18 @@ extension OperatorAPI {
       consequences.retyped[index].isAtLeast = isPartial
     }
     consequences.notes += lost.map { $0.note(RecordCount.text(counts[$0.name], isAtLeast: isPartial)) }
+    consequences.notes += conflicts.map { conflict in
+      conflict.note(conflict.field.map { RecordCount.text(counts[$0], isAtLeast: isPartial) })
+    }
     return consequences
+  }
+}
+
+extension NameConflict {
+  /// - Parameter records: the number of records with the field.
+  fileprivate func note(_ records: String?) -> String {
+    let count = records.map { " (\($0))" } ?? ""
+    return "\(message) Production refuses such a model\(count). \(remedy)"
   }
 }
 
