@@ -15,6 +15,7 @@ struct ModelChecks {
     var checks = ModelChecks(version)
     checks.checkMirroring()
     checks.checkTypeNames()
+    checks.checkFormerNames(beside: earlier.map(\.source.model))
     for entity in checks.index.entities {
       checks.checkNames(of: entity)
       checks.checkAddresses(of: entity.entity)
@@ -56,6 +57,12 @@ struct ModelChecks {
       problems += ModelValidator.problems(of: index, configuration: name).filter { rules.contains($0.rule) }
     }
     for problem in problems { refuse(problem.entity, problem.property, "\(problem.message) \(problem.suggestion)") }
+  }
+
+  private mutating func checkFormerNames(beside earlier: [ObjectModel.ManagedObjectModel]) {
+    for conflict in index.nameConflicts(beside: earlier, latest: earlier.last) {
+      refuse(conflict.entity, conflict.property, "\(conflict.message) \(conflict.remedy)")
+    }
   }
 
   private mutating func checkTypeNames() {
