@@ -71,4 +71,23 @@ struct FormerNameTests {
     let grown = Self.with("title", modelXML(attributes: ["headline": "String", "likes": "Integer 64"]))
     try await world.ok("PUT", "\(mirror)/production/model", grown)
   }
+
+  @Test func `a renamed to-one relationship is told, because no device migrates to it`() async throws {
+    func model(_ name: String, _ identifier: String) -> String {
+      """
+      <model type="com.apple.IDECoreDataModeler.DataModel"><entity name="Post"><relationship name="\(name)" \
+      optional="YES" maxCount="1" \(identifier) destinationEntity="Blog" inverseName="posts" inverseEntity="Blog"/>\
+      </entity><entity name="Blog"><relationship name="posts" optional="YES" toMany="YES" destinationEntity="Post" \
+      inverseName="\(name)" inverseEntity="Post"/></entity></model>
+      """
+    }
+    let world = try await World.withContainer()
+    try await world.ok("PUT", "\(mirror)/development/model", model("blog", ""))
+    let answer = try await world.ok(
+      "PUT", "\(mirror)/development/model", model("journal", "elementID=\"blog\""), query: ["dryRun": "true"])
+    #expect(
+      answer["notes"]?.elements.compactMap(\.string).contains {
+        $0.hasPrefix("Post.journal was called blog. A to-one relationship keeps its name. Keep blog, or add")
+      } == true)
+  }
 }

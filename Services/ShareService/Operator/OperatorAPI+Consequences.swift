@@ -23,6 +23,9 @@ extension OperatorAPI {
       }
     }
     if let latest = state.latestModelHash.flatMap({ state.models[$0] }) {
+      consequences.notes += model.index.renamedToOnes(since: ModelIndex(latest)).map {
+        "\($0.message) Devices refuse to migrate to this model."
+      }
       consequences.notes += model.index.lostEntities(since: ModelIndex(latest)).map { type, successor in
         let stay = "Records of \(type) stay, but devices with this model don't see them: the model has no such entity"
         return successor.map {
