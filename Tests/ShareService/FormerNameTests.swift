@@ -90,4 +90,16 @@ struct FormerNameTests {
         $0.hasPrefix("Post.journal was called blog. A to-one relationship keeps its name. Keep blog, or add")
       } == true)
   }
+
+  @Test func `a rename tells of a rule on the former name, which compares no new values`() async throws {
+    let world = try await World.withContainer()
+    try await world.ok("PUT", "\(mirror)/development/model", Self.first)
+    let rules = #"{"unique":[{"entity":"Post","attributes":["title"],"policy":"reject"}]}"#
+    try await world.ok("PUT", "\(mirror)/development/rules", rules)
+    let answer = try await world.ok("PUT", "\(mirror)/development/model", Self.renamed, query: ["dryRun": "true"])
+    #expect(
+      answer["notes"]?.elements.compactMap(\.string).contains {
+        $0.hasPrefix("A rule makes Post.title unique, and compares CD_title alone.")
+      } == true)
+  }
 }

@@ -23,6 +23,8 @@ extension OperatorAPI {
       }
     }
     if let latest = state.latestModelHash.flatMap({ state.models[$0] }) {
+      let rules = try await directory.rules(of: key).unique
+      consequences.notes += Self.ruleNotes(on: lost, rules, ModelIndex(latest))
       consequences.notes += model.index.renamedToOnes(since: ModelIndex(latest)).map {
         "\($0.message) Devices refuse to migrate to this model."
       }
@@ -39,6 +41,26 @@ extension OperatorAPI {
       }
     }
     return consequences
+  }
+
+  /// Rules on attributes that the model renames: keys are those of one field, and not of former ones.
+  private static func ruleNotes(on lost: [LostAttribute], _ rules: [EnvironmentRules.Unique], _ latest: ModelIndex)
+    -> [String]
+  {
+    rules.flatMap { rule in
+      rule.attributes.compactMap { name -> String? in
+        guard let entity = latest.entity(named: rule.entity), let field = entity.attribute(named: name)?.fieldName,
+          let renamed = lost.first(where: {
+            $0.isDeclared && $0.name.recordType == entity.recordType && $0.name.field == field
+          }), let successor = renamed.successor
+        else { return nil }
+        return
+          """
+          A rule makes \(rule.entity).\(name) unique, and compares \(field) alone. Import a rule for the new name: it \
+          compares \(successor), and objects with the value in \(field) when it is set again.
+          """
+      }
+    }
   }
 
   /// Adds the numbers of records to the consequences. It asks the workers only where there is something to count.
