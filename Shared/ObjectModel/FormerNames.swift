@@ -40,12 +40,6 @@ public struct FormerNames: Sendable {
 
   // MARK: Conflicts
 
-  /// True if some property has a renaming identifier that is not its name.
-  var hasIdentifiers: Bool {
-    let named = [attributes, relationships].flatMap(\.values).joined()
-    return named.contains { $0.identifier != nil && $0.identifier != $0.name }
-  }
-
   /// True if some model has a property of that name.
   func has(_ property: NamedProperty) -> Bool { known(property).contains { $0.name == property.name } }
 

@@ -33,8 +33,8 @@ extension ModelIndex {
   /// of this model mends nothing.
   /// - Parameter latest: the model before this one; only it tells that a name is new.
   public func nameConflicts(beside others: [ManagedObjectModel], latest: ManagedObjectModel?) -> [NameConflict] {
+    guard ([model] + others).contains(where: \.hasIdentifiers) else { return [] }
     let all = FormerNames(others + [model])
-    guard all.hasIdentifiers else { return [] }
     let known = FormerNames(others)
     var found = reusedNames(all)
     if !found.isEmpty { for other in others { found.subtract(ModelIndex(other).reusedNames(known)) } }
@@ -119,6 +119,16 @@ extension ModelIndex {
       }
     }
     return found
+  }
+}
+
+extension ManagedObjectModel {
+  /// True if some property has a renaming identifier.
+  fileprivate var hasIdentifiers: Bool {
+    entities.contains { entity in
+      entity.attributes.contains { $0.renamingIdentifier != nil }
+        || entity.relationships.contains { $0.renamingIdentifier != nil }
+    }
   }
 }
 

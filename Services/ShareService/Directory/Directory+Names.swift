@@ -51,6 +51,10 @@ extension Directory {
       (promoted[hash], state.models[hash]) = (model, model)
     }
     for (hash, model) in covered.sorted(by: { $0.key < $1.key }) where promoted[hash] == nil {
+      if production.models[hash] == model {
+        promoted[hash] = model
+        continue
+      }
       let index = ModelIndex(model)
       // The models that stay are earlier ones, so no name of theirs is new.
       guard index.nameConflicts(beside: state.models.map(\.value), latest: nil).isEmpty,
