@@ -38,6 +38,43 @@ public struct FormerNames: Sendable {
     Self.names(relationship.name, relationship.renamingIdentifier, relationships[entity] ?? [], taken)
   }
 
+  // MARK: Conflicts
+
+  /// True if some model has a property of that name.
+  func has(_ property: NamedProperty) -> Bool { known(property).contains { $0.name == property.name } }
+
+  /// Former names of a property by each identifier that some model gives it, also those that are taken.
+  func allNames(of property: NamedProperty) -> Set<String> {
+    let known = known(property)
+    let identifiers = known.filter { $0.name == property.name }.map(\.identifier) + [property.identifier]
+    return Set(identifiers.flatMap { Self.names(property.name, $0, known, []) })
+  }
+
+  /// The other names of some model's properties with the identifier, without the identifier itself; ascending.
+  func siblings(of property: NamedProperty) -> [String] {
+    guard let identifier = property.identifier else { return [] }
+    let found = known(property).filter {
+      $0.identifier == identifier && $0.name != property.name && $0.name != identifier
+    }
+    return Set(found.map(\.name)).sorted()
+  }
+
+  /// The names that the models, and not the property's own identifier, say that came before its name.
+  func ancestors(of property: NamedProperty) -> Set<String> {
+    let known = known(property)
+    var found: Set<String> = []
+    var next = known.filter { $0.name == property.name }.compactMap(\.identifier)
+    while let name = next.popLast() {
+      guard name != property.name, found.insert(name).inserted else { continue }
+      next += known.filter { $0.name == name }.compactMap(\.identifier)
+    }
+    return found
+  }
+
+  private func known(_ property: NamedProperty) -> [Named] {
+    (property.isRelationship ? relationships : attributes)[property.entity] ?? []
+  }
+
   /// The latest first, as far as identifiers tell: the name that several share as their identifier is the oldest.
   private static func names(_ name: String, _ identifier: String?, _ known: [Named], _ taken: Set<String>) -> [String] {
     var found: [String] = []

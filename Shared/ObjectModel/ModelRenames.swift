@@ -13,7 +13,39 @@ public struct LostAttribute: Hashable, Sendable {
   public let isDeclared: Bool
 }
 
+/// A mirrored to-one relationship that an earlier model calls otherwise. No device migrates to it: its records have
+/// one name.
+public struct RenamedToOne: Hashable, Sendable {
+  public let entity: String
+  public let name: String
+  /// What is wrong, and what helps.
+  public let message: String
+
+  fileprivate init(_ entity: String, _ name: String, former: String) {
+    (self.entity, self.name) = (entity, name)
+    message =
+      "\(entity).\(name) was called \(former). A to-one relationship keeps its name. Keep \(former), or add a "
+      + "relationship beside it and fill that in a migration step."
+  }
+}
+
 extension ModelIndex {
+  /// To-one relationships that `earlier` calls otherwise, by entity.
+  public func renamedToOnes(since earlier: ModelIndex) -> [RenamedToOne] {
+    entities.flatMap { entity -> [RenamedToOne] in
+      let names = [entity.name, entity.entity.renamingIdentifier].compactMap { $0 }
+      guard let former = names.compactMap({ earlier.entity(named: $0) }).first else { return [] }
+      return entity.mirroredToOnes.filter { $0.declaringEntityName == entity.name }.compactMap { relationship in
+        guard let identifier = relationship.relationship.renamingIdentifier, identifier != relationship.name,
+          let before = former.mirroredToOnes.first(where: {
+            $0.relationship.renamingIdentifier == identifier || $0.name == identifier
+          }), former.relationship(named: relationship.name)?.relationship.renamingIdentifier != identifier
+        else { return nil }
+        return RenamedToOne(entity.name, relationship.name, former: before.name)
+      }
+    }
+  }
+
   /// Attributes that `earlier` mirrors and this model does not, of entities that both have or that this model declares
   /// as renamed; ascending.
   public func lostAttributes(since earlier: ModelIndex) -> [LostAttribute] {

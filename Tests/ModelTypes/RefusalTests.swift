@@ -301,6 +301,20 @@ struct RefusalTests {
     #expect(try refusals(of: TemporaryBundle(["Test": refused, "Test 2": refused], current: "Test 2")).isEmpty)
   }
 
+  @Test func `an attribute whose name another one had in an earlier version is refused`() throws {
+    func model(_ attributes: String...) -> String {
+      let lines = attributes.map { "<attribute optional='YES' attributeType='String' \($0)/>" }
+      return (["<model><entity name='A'>"] + lines + ["</entity></model>"]).joined(separator: "\n")
+    }
+    let renamed = model("name='headline' elementID='title'")
+    let reused = model("name='headline' elementID='title'", "name='title'")
+    let found = try refusals(
+      of: TemporaryBundle(["Test": model("name='title'"), "Test 2": renamed, "Test 3": reused], current: "Test 3"))
+    #expect(
+      found.map(\.line) == [3]
+        && found.first?.message.hasPrefix("A.headline was called title, and title is now another property.") == true)
+  }
+
   private func refusals(of bundle: TemporaryBundle) -> [Refusal] {
     do throws(Refusals) {
       _ = try ModelTypes.source(of: bundle.url.path)

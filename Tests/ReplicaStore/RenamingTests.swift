@@ -76,42 +76,76 @@ private struct Versions {
   }
 
   func open(_ number: Int, isMirrored: Bool = true) async throws -> TestStore {
+    TestStore(folder: folder, replica: try await openReplica(number, isMirrored: isMirrored))
+  }
+
+  func openReplica(_ number: Int, isMirrored: Bool) async throws(StoreError) -> Replica {
     let configuration = World.configuration(
       "\(folder.path)/store.sqlite", isMirrored: isMirrored, seed: 1000 * number)
-    return TestStore(folder: folder, replica: try await Replica.open(configuration, models[number]))
+    return try await Replica.open(configuration, models[number])
   }
 }
 
-@Test func `attributes that exchanged their names keep their values in the version after, and so does what waits`()
+@Test func `attributes whose identifiers stay keep their values in the version after, and so does what waits`()
   async throws
 {
-  func notes(_ first: String?, _ second: String?, _ more: AttributeDescription...) -> [EntityDescription] {
+  func notes(_ names: Names, _ more: AttributeDescription...) -> [EntityDescription] {
     [
       EntityDescription(
-        "Note",
-        attributes: [
-          AttributeDescription("first", .string, renamingIdentifier: first),
-          AttributeDescription("second", .string, renamingIdentifier: second),
-        ] + more)
+        "Note", attributes: names.map { AttributeDescription($0, .string, renamingIdentifier: $1) } + more)
     ]
   }
+  let renamed: Names = ["first": "a", "second": "b"]
   let versions = try Versions(
-    notes(nil, nil), notes("second", "first"), notes("second", "first", AttributeDescription("third", .string)))
+    notes(["a": nil, "b": nil]), notes(renamed), notes(renamed, AttributeDescription("third", .string)))
   var store = try await versions.open(0)
   try await store.replica.apply(
-    page("t1", saved("Note", "N1", ["first": .string("1"), "second": .string("2")])), event: nil)
+    page("t1", saved("Note", "N1", ["a": .string("1"), "b": .string("2")])), event: nil)
   await store.replica.close()
   store = try await versions.open(1)
-  #expect(try await store.values("Note", "N1") == ["first": .text("2"), "second": .text("1")])
+  #expect(try await store.values("Note", "N1") == ["first": .text("1"), "second": .text("2")])
   try await store.export()
   try await store.save { try $0.update("Note", "N1", ["second": .text("mine")]) }
   await store.replica.close()
   store = try await versions.open(2)
-  #expect(try await store.values("Note", "N1") == ["first": .text("2"), "second": .text("mine")])
+  #expect(try await store.values("Note", "N1") == ["first": .text("1"), "second": .text("mine")])
   #expect(try await store.outbox().flatMap(\.changes).map(\.attributes) == [["second": .string("mine")]])
   let theirs: [String: AttributeValue] = ["first": .string("b"), "second": .string("b")]
   try await store.replica.apply(page("t2", saved("Note", "N1", theirs)), event: nil)
   #expect(try await store.values("Note", "N1") == ["first": .text("b"), "second": .text("mine")])
+}
+
+@Test func `a mirrored store refuses a name that records have for something else, and another store takes it`()
+  async throws
+{
+  func notes(_ names: Names) -> [EntityDescription] {
+    [EntityDescription("Note", attributes: names.map { AttributeDescription($0, .string, renamingIdentifier: $1) })]
+  }
+  let steps: [(earlier: Names, later: Names, problems: [String])] = [
+    (["a": nil, "b": nil], ["a": "b", "b": "a"], ["Note.a", "Note.b"]),
+    (["a": nil], ["a": nil, "b": "a"], ["Note.b"]),
+    (["b": "a"], ["a": nil, "b": "a"], ["Note.b"]),
+    (["b": "a"], ["a": "b"], ["Note.a"]),
+    (["b": "a"], ["a": "a"], ["Note.a"]),
+    (["a": nil, "b": "a"], ["a": nil, "b": "a", "c": nil], []),
+    (["b": "a"], ["c": "b", "d": nil], []),
+    (["b": "a"], ["c": "a"], []),
+  ]
+  for (earlier, later, expected) in steps {
+    for isMirrored in [true, false] {
+      let versions = try Versions(notes(earlier), notes(later))
+      let store = try await versions.open(0, isMirrored: isMirrored)
+      try await store.save { try $0.insert("Note", "N1", [:]) }
+      await store.replica.close()
+      do throws(StoreError) {
+        await (try await versions.openReplica(1, isMirrored: isMirrored)).close()
+        #expect(expected.isEmpty || !isMirrored)
+      } catch {
+        guard case .migration(let problems) = error else { throw error }
+        #expect(isMirrored && problems.map { String($0.prefix { $0 != ":" }) } == expected)
+      }
+    }
+  }
 }
 
 @Test func `the values of a renamed attribute are the server's as before, and only the user's own edits are sent`()

@@ -107,13 +107,14 @@ extension Directory {
   /// Adapts an environment's schema to a model: development accepts every change, production only additions.
   /// - Parameter isDryRun: true: changes nothing, and does not check production's limit of models.
   /// - Throws: `notFound` for the container; `badRequest` for a record type that would have too many fields, or when
-  ///   production has no room for another model.
+  ///   production has no room for another model; in production, for names that are ambiguous beside earlier models.
   func push(_ model: PushedModel, to key: EnvironmentKey, isDryRun: Bool) throws -> SchemaOutcome {
     let state = try environment(key)
     let merged = Self.merging(model, into: state.schema)
     let diff = SchemaDiff(from: state.schema, to: merged)
     guard key.environment == .development || diff.isAdditive else { return .refused(diff.refusals) }
     try Self.checkFieldCounts(merged)
+    if key.environment == .production { try Self.checkNames(of: model.index, in: state) }
     if !isDryRun {
       let hash = model.index.modelHash
       try update(key) {
@@ -146,21 +147,17 @@ extension Directory {
     let diff = SchemaDiff(from: production.schema, to: development.schema)
     guard diff.isAdditive else { return .refused(diff.refusals) }
     let merged = production.schema.merging(development.schema, replacesConflicts: false)
+    let promoted = try Self.promotable(development, to: production, merged)
     if isDryRun { return .changed(added: diff.added, schema: merged) }
     try update(target) {
-      for (hash, model) in development.models.sorted(by: { $0.key < $1.key })
-      where SchemaGate.schemaGap(ModelIndex(model), merged).isEmpty {
-        try copyModel(hash, from: source, to: target)
-      }
+      for hash in promoted.keys.sorted() { try copyModel(hash, from: source, to: target) }
       let latest =
         try development.latestModelHash.flatMap { try isStored($0, in: target) ? $0 : nil }
         ?? production.latestModelHash
       return (merged, latest)
     } and: {
       let latest = try latestModelHash(of: target)
-      let models = production.models.merging(
-        development.models.filter { SchemaGate.schemaGap(ModelIndex($0.value), merged).isEmpty }
-      ) { $1 }
+      let models = production.models.merging(promoted) { $1 }
       try promoteRules(from: source, to: target, models: NamedModel.all(of: models, latest: latest))
     }
     return .changed(added: diff.added, schema: merged)

@@ -15,11 +15,16 @@ struct ModelChecks {
     var checks = ModelChecks(version)
     checks.checkMirroring()
     checks.checkTypeNames()
+    checks.checkFormerNames(beside: earlier.map(\.source.model))
     for entity in checks.index.entities {
       checks.checkNames(of: entity)
       checks.checkAddresses(of: entity.entity)
       checks.checkDerivations(of: entity)
-      for version in earlier { checks.checkPointers(of: entity, since: ModelIndex(version.source.model)) }
+    }
+    for version in earlier {
+      for renamed in checks.index.renamedToOnes(since: ModelIndex(version.source.model)) {
+        checks.refuse(renamed.entity, renamed.name, renamed.message)
+      }
     }
     return checks.refusals.sorted { ($0.line, $0.message) < ($1.line, $1.message) }
   }
@@ -56,6 +61,12 @@ struct ModelChecks {
       problems += ModelValidator.problems(of: index, configuration: name).filter { rules.contains($0.rule) }
     }
     for problem in problems { refuse(problem.entity, problem.property, "\(problem.message) \(problem.suggestion)") }
+  }
+
+  private mutating func checkFormerNames(beside earlier: [ObjectModel.ManagedObjectModel]) {
+    for conflict in index.nameConflicts(beside: earlier, latest: earlier.last) {
+      refuse(conflict.entity, conflict.property, "\(conflict.message) \(conflict.remedy)")
+    }
   }
 
   private mutating func checkTypeNames() {
@@ -110,24 +121,6 @@ struct ModelChecks {
 
   private static func elements(of attribute: Attribute) -> [Attribute] {
     attribute.elements + attribute.elements.flatMap { elements(of: $0) }
-  }
-
-  /// A replica that mirrors can't migrate to these.
-  private mutating func checkPointers(of description: ObjectModel.EntityDescription, since earlier: ModelIndex) {
-    let entity = description.entity
-    let names = [entity.name, entity.renamingIdentifier].compactMap { $0 }
-    guard let former = names.compactMap({ earlier.entity(named: $0) }).first else { return }
-    for relationship in description.mirroredToOnes where relationship.declaringEntityName == entity.name {
-      guard let identifier = relationship.relationship.renamingIdentifier, identifier != relationship.name,
-        let before = former.mirroredToOnes.first(where: {
-          $0.relationship.renamingIdentifier == identifier || $0.name == identifier
-        }), former.relationship(named: relationship.name)?.relationship.renamingIdentifier != identifier
-      else { continue }
-      let path = "\(entity.name).\(relationship.name)"
-      let message = "\(path) was called \(before.name). A to-one relationship keeps its name."
-      let remedy = "Keep \(before.name), or add a relationship beside it and fill that in a migration step."
-      refuse(entity.name, relationship.name, "\(message) \(remedy)")
-    }
   }
 
   private mutating func checkDerivations(of description: ObjectModel.EntityDescription) {

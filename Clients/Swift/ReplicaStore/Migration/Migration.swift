@@ -129,6 +129,9 @@ struct Migration {
         if let problem = try problem(column, source.flatMap { old.column($0) }, entity, old) {
           problems.append("\(entity.name).\(column.name): \(problem)")
         }
+        if isMirrored, let problem = nameProblem(column, source, entity, old) {
+          problems.append("\(entity.name).\(column.name): \(problem)")
+        }
         guard column.toOne != nil, let source else { continue }
         if old.toMany[source] != nil {
           problems.append("\(entity.name).\(column.name): a to-many relationship can't become a to-one relationship")
@@ -153,6 +156,25 @@ struct Migration {
   private static func pointerProblem(_ former: String) -> String {
     "a to-one relationship of a mirrored store can't have another name: keep \(former), or add a relationship beside "
       + "it and fill that in a migration step"
+  }
+
+  /// Records keep an attribute's values under its former names, so none of these is another attribute's, or the
+  /// attribute's own again (R19).
+  private func nameProblem(_ column: Column, _ source: String?, _ entity: EntityPlan, _ old: EntityPlan) -> String? {
+    guard column.isMirrored, let attribute = column.attribute else { return nil }
+    if let source, source != column.name {
+      if entity.column(source)?.isMirrored == true {
+        return "it was called \(source), and \(source) is now another property: give that a name that none has had"
+      }
+      if old.column(source)?.attribute?.renamingIdentifier == column.name {
+        return "it is called \(source) in the meantime, and gets an earlier name back: take a name that none has had"
+      }
+    } else if source != nil, let former = attribute.renamingIdentifier, former != column.name,
+      old.column(former) == nil, entity.column(former)?.isMirrored == true
+    {
+      return "it was called \(former), and \(former) is now another property: give that a name that none has had"
+    }
+    return nil
   }
 
   private func problem(_ column: Column, _ source: Column?, _ entity: EntityPlan, _ old: EntityPlan) throws -> String? {
