@@ -156,14 +156,21 @@ extension Directory {
       SQL(
         "deviceSignIn.poll",
         """
-        SELECT user, isRefused, grantText, deviceSignIn.name, address FROM deviceSignIn
-        JOIN container ON container.id = container
-        WHERE device = ?1 AND expires > ?2 AND container.name = ?3 AND environment = ?4
+        SELECT deviceSignIn.user, isRefused, grantText, deviceSignIn.name, address, issuer, subject, providerSession
+        FROM deviceSignIn JOIN container ON container.id = deviceSignIn.container
+        LEFT JOIN session ON session.id = deviceSignIn.session
+        WHERE device = ?1 AND deviceSignIn.expires > ?2 AND container.name = ?3 AND deviceSignIn.environment = ?4
         """)
     ).binding(device, clock.now, message.container.rawValue, message.environment.rawValue).first { row in
       (
         user: row.optionalInt64(0), isRefused: row.bool(1), apiToken: Grant(text: row.text(2))?.apiToken,
-        source: SignInSource(way: .device, address: row.text(4), client: row.optionalText(3))
+        source: SignInSource(way: .device, address: row.text(4), client: row.optionalText(3)),
+        // The device's session ends with that at the provider, too.
+        person: row.optionalText(5).map {
+          SignInByIdentity.Person(
+            issuer: $0, subject: row.text(6), emailAddress: nil, givenName: nil, familyName: nil,
+            sessionID: row.optionalText(7))
+        }
       )
     }
     guard let found else { return .expired }
@@ -177,7 +184,8 @@ extension Directory {
       else { return .expired }
       return .signedIn(
         webAuthToken: try openSession(
-          forUser: user, message.container, message.environment, isKept: true, apiToken: apiToken, from: found.source))
+          forUser: user, message.container, message.environment, isKept: true, apiToken: apiToken, from: found.source,
+          as: found.person))
     }
   }
 }
