@@ -105,15 +105,18 @@ public final class HTTPClient: Sendable {
   ///   - reach: the servers that this client may connect to.
   ///   - sharesConnections: whether requests to one server wait for its first connection rather than open more, so that
   ///     they share it by HTTP/2.
+  ///   - resolver: resolves the names of hosts that strangers have chosen; nil: libcurl does, for one host after the
+  ///     other if they are slow.
   public init(
     certificateAuthorityFile: String? = nil, localAddress: String? = nil, bodyByteLimit: Int = 256 * 1024 * 1024,
-    acceptsGzip: Bool = false, reach: Reach = .everywhere, sharesConnections: Bool = false
+    acceptsGzip: Bool = false, reach: Reach = .everywhere, sharesConnections: Bool = false,
+    resolver: NameResolver? = nil
   ) {
     self.acceptsGzip = acceptsGzip
     loop = TransferLoop(
       TransferLoop.Configuration(
         certificateAuthorityFile: certificateAuthorityFile, localAddress: localAddress, reach: reach,
-        sharesConnections: sharesConnections))
+        sharesConnections: sharesConnections, resolver: resolver))
     self.bodyByteLimit = bodyByteLimit
   }
 
@@ -123,13 +126,15 @@ public final class HTTPClient: Sendable {
   /// - Parameters:
   ///   - url: absolute, `http` or `https`, percent-encoded. Sent unchanged.
   ///   - timeout: the time from the call to the last byte of the answer.
+  ///   - party: the person or program on whose behalf a stranger's host is called, for the resolver's bounds.
   /// - Throws: `HTTPClientError` when no whole answer arrives.
   public func send(
-    _ method: String, _ url: String, headers: [Header] = [], body: [UInt8]? = nil, timeout: Duration = .seconds(30)
+    _ method: String, _ url: String, headers: [Header] = [], body: [UInt8]? = nil, timeout: Duration = .seconds(30),
+    party: String? = nil
   ) async throws(HTTPClientError) -> Response {
     let request = TransferRequest(
       method: method, url: url, headers: headers, body: body, timeout: timeout, bodyByteLimit: bodyByteLimit,
-      acceptsGzip: acceptsGzip)
+      acceptsGzip: acceptsGzip, party: party)
     return try await run(Ticket()) { answer, ticket in .start(request, .whole { answer.resume(returning: $0) }, ticket)
     }
   }

@@ -10,12 +10,16 @@ struct TransferRequest: Sendable {
   let headers: [HTTPClient.Header]
   let body: [UInt8]?
   /// The time until the end of the answer, or of its head for a stream.
-  let timeout: Duration
+  var timeout: Duration
   let bodyByteLimit: Int
   var idleTimeout: Duration?
   var acceptsGzip = false
   /// Goes by a connection of its own. On one that it kept, libcurl sends a request again if it ends before an answer.
   var isSentOnce = false
+  /// The person or program on whose behalf a stranger's host is called.
+  var party: String?
+  /// Addresses of the host, as `CURLOPT_RESOLVE` takes them; none lets libcurl resolve its name.
+  var addresses: [String] = []
 }
 
 /// The receiver of an answer. It gets exactly one success or failure.
@@ -24,6 +28,16 @@ enum TransferSink: Sendable {
 
   case whole(@Sendable (Result<HTTPClient.Response, HTTPClientError>) -> Void)
   case stream(Answer<HTTPClient.Head>, AsyncThrowingStream<[UInt8], any Error>.Continuation)
+
+  /// - Parameter hasHead: true once a stream's head was told.
+  func fail(_ error: HTTPClientError, hasHead: Bool = false) {
+    switch self {
+    case .whole(let answer): answer(.failure(error))
+    case .stream(let answer, let chunks):
+      if !hasHead { answer.resume(returning: .failure(error)) }
+      chunks.finish(throwing: error)
+    }
+  }
 }
 
 /// Identifies one transfer. Its flag is set before the loop is told, so a cancellation that overtakes the start still
@@ -40,6 +54,7 @@ final class Transfer {
   private let sink: TransferSink
   private let bodyByteLimit: Int
   private var headerList: UnsafeMutablePointer<curl_slist>?
+  private var addressList: UnsafeMutablePointer<curl_slist>?
   private var head = HTTPClient.Head()
   private var body: [UInt8] = []
   private var hasHead = false
@@ -64,6 +79,7 @@ final class Transfer {
   deinit {
     curl_easy_cleanup(handle)
     curl_slist_free_all(headerList)
+    curl_slist_free_all(addressList)
   }
 
   private func configure(_ request: TransferRequest, _ configuration: TransferLoop.Configuration) {
@@ -78,6 +94,8 @@ final class Transfer {
     if let file = configuration.certificateAuthorityFile { ccurl_set_string(handle, CURLOPT_CAINFO, file) }
     if request.acceptsGzip { ccurl_set_string(handle, CURLOPT_ACCEPT_ENCODING, "gzip") }
     if let address = configuration.localAddress { ccurl_set_string(handle, CURLOPT_INTERFACE, "host!\(address)") }
+    for entry in request.addresses { addressList = curl_slist_append(addressList, entry) }
+    if addressList != nil { ccurl_set_pointer(handle, CURLOPT_RESOLVE, addressList) }
     if configuration.reach == .publicAddresses { ccurl_set_opener(handle, openPublicSocket) }
     if request.isSentOnce { ccurl_set_long(handle, CURLOPT_FRESH_CONNECT, 1) }
     if configuration.sharesConnections { ccurl_set_long(handle, CURLOPT_PIPEWAIT, 1) }
@@ -169,14 +187,7 @@ final class Transfer {
   }
 
   /// Called once, instead of `finish`.
-  func fail(_ error: HTTPClientError) {
-    switch sink {
-    case .whole(let answer): answer(.failure(error))
-    case .stream(let answer, let chunks):
-      if !hasHead { answer.resume(returning: .failure(error)) }
-      chunks.finish(throwing: error)
-    }
-  }
+  func fail(_ error: HTTPClientError) { sink.fail(error, hasHead: hasHead) }
 }
 
 extension HTTPClientError {

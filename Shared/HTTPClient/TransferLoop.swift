@@ -7,6 +7,8 @@ import Synchronization
 final class TransferLoop: Sendable {
   enum Command: Sendable {
     case start(TransferRequest, TransferSink, Ticket)
+    /// The addresses of a transfer's host, or the reason why it has none.
+    case resolved(Ticket, Result<[String], HTTPClientError>)
     case cancel(Ticket)
     case stop
   }
@@ -24,6 +26,23 @@ final class TransferLoop: Sendable {
     let localAddress: String?
     let reach: HTTPClient.Reach
     let sharesConnections: Bool
+    /// nil: libcurl resolves names.
+    var resolver: NameResolver?
+  }
+
+  /// A transfer whose host's name is being resolved.
+  private struct Waiting {
+    var request: TransferRequest
+    let sink: TransferSink
+    let ticket: Ticket
+    let host: NamedHost
+    let since: ContinuousClock.Instant
+    let deadline: ContinuousClock.Instant
+  }
+
+  private struct Transfers {
+    var waiting: [ObjectIdentifier: Waiting] = [:]
+    var running: [ObjectIdentifier: Transfer] = [:]
   }
 
   private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
@@ -57,13 +76,13 @@ final class TransferLoop: Sendable {
   func stop() { submit(.stop) }
 
   fileprivate func run() {
-    var transfers: [ObjectIdentifier: Transfer] = [:]
+    var transfers = Transfers()
     var isStopping = false
     while !isStopping {
       for command in takeCommands() {
         switch command {
-        case .start(let request, let sink, let ticket):
-          start(Transfer(request, sink, ticket, configuration), &transfers)
+        case .start(let request, let sink, let ticket): begin(request, sink, ticket, &transfers)
+        case .resolved(let ticket, let result): go(on: ticket, result, &transfers)
         case .cancel(let ticket): end(ticket, .cancelled, &transfers)
         case .stop: isStopping = true
         }
@@ -76,7 +95,8 @@ final class TransferLoop: Sendable {
     }
     // No start can follow: the client calls `stop` from its deinit.
     commands.withLock { $0 = nil }
-    for transfer in transfers.values { end(transfer.ticket, .cancelled, &transfers) }
+    for waiting in transfers.waiting.values { end(waiting.ticket, .cancelled, &transfers) }
+    for transfer in transfers.running.values { end(transfer.ticket, .cancelled, &transfers) }
     curl_multi_cleanup(multi)
   }
 
@@ -88,28 +108,67 @@ final class TransferLoop: Sendable {
     }
   }
 
-  private func start(_ transfer: Transfer, _ transfers: inout [ObjectIdentifier: Transfer]) {
+  private func begin(
+    _ request: TransferRequest, _ sink: TransferSink, _ ticket: Ticket, _ transfers: inout Transfers
+  ) {
+    guard let resolver = configuration.resolver, let host = NamedHost(url: request.url) else {
+      return start(Transfer(request, sink, ticket, configuration), &transfers)
+    }
+    if ticket.isCancelled.load(ordering: .sequentiallyConsistent) { return sink.fail(.cancelled) }
+    guard host.isPlain else {
+      return sink.fail(HTTPClientError(kind: .badURL, reason: "The host's name is not in ASCII."))
+    }
+    let now = ContinuousClock.now
+    transfers.waiting[ObjectIdentifier(ticket)] = Waiting(
+      request: request, sink: sink, ticket: ticket, host: host, since: now,
+      deadline: now + min(resolver.limit, request.timeout))
+    resolver.ask(host.name, for: request.party) { self.submit(.resolved(ticket, $0)) }
+  }
+
+  private func go(
+    on ticket: Ticket, _ result: Result<[String], HTTPClientError>, _ transfers: inout Transfers
+  ) {
+    // A missing one has ended before its name was resolved.
+    guard var waiting = transfers.waiting.removeValue(forKey: ObjectIdentifier(ticket)) else { return }
+    switch result {
+    case .success(let addresses):
+      waiting.request.addresses = waiting.host.entries(addresses)
+      waiting.request.timeout -= ContinuousClock.now - waiting.since
+      start(Transfer(waiting.request, waiting.sink, ticket, configuration), &transfers)
+    case .failure(let error): waiting.sink.fail(error)
+    }
+  }
+
+  private func start(_ transfer: Transfer, _ transfers: inout Transfers) {
     if transfer.ticket.isCancelled.load(ordering: .sequentiallyConsistent) { return transfer.fail(.cancelled) }
     let added = curl_multi_add_handle(multi, transfer.handle)
     guard added == CURLM_OK else {
       return transfer.fail(HTTPClientError(kind: .lost, reason: String(cString: curl_multi_strerror(added))))
     }
-    transfers[ObjectIdentifier(transfer.ticket)] = transfer
+    transfers.running[ObjectIdentifier(transfer.ticket)] = transfer
   }
 
-  private func end(_ ticket: Ticket, _ error: HTTPClientError, _ transfers: inout [ObjectIdentifier: Transfer]) {
+  private func end(_ ticket: Ticket, _ error: HTTPClientError, _ transfers: inout Transfers) {
+    if let waiting = transfers.waiting.removeValue(forKey: ObjectIdentifier(ticket)) { waiting.sink.fail(error) }
     // A missing transfer has ended, or its cancellation came first and `start` will see the flag.
-    guard let transfer = transfers.removeValue(forKey: ObjectIdentifier(ticket)) else { return }
+    guard let transfer = transfers.running.removeValue(forKey: ObjectIdentifier(ticket)) else { return }
     curl_multi_remove_handle(multi, transfer.handle)
     transfer.fail(error)
   }
 
-  /// Fails the streams whose head did not arrive in time.
+  /// Fails the streams whose head did not arrive in time, and the transfers whose host's name was not resolved in time.
   /// - Returns: the milliseconds until the next deadline, at most `longestSleep` + 1.
-  private func endLate(_ transfers: inout [ObjectIdentifier: Transfer]) -> Int32 {
+  private func endLate(_ transfers: inout Transfers) -> Int32 {
     let now = ContinuousClock.now
     var sleep = Duration.milliseconds(Self.longestSleep)
-    for transfer in transfers.values where transfer.isWaitingForHead {
+    for waiting in transfers.waiting.values {
+      if waiting.deadline <= now {
+        end(waiting.ticket, .lateName, &transfers)
+      } else {
+        sleep = min(sleep, waiting.deadline - now)
+      }
+    }
+    for transfer in transfers.running.values where transfer.isWaitingForHead {
       if transfer.headDeadline <= now {
         end(transfer.ticket, .headTimedOut, &transfers)
       } else {
@@ -119,12 +178,12 @@ final class TransferLoop: Sendable {
     return Int32(sleep / .milliseconds(1)) + 1
   }
 
-  private func collect(_ transfers: inout [ObjectIdentifier: Transfer]) {
+  private func collect(_ transfers: inout Transfers) {
     var result = CURLE_OK
     while let handle = ccurl_next_finished(multi, &result) {
       guard let context = ccurl_private(handle) else { continue }
       let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
-      transfers[ObjectIdentifier(transfer.ticket)] = nil
+      transfers.running[ObjectIdentifier(transfer.ticket)] = nil
       curl_multi_remove_handle(multi, handle)
       transfer.finish(result)
     }

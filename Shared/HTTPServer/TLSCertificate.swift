@@ -6,7 +6,8 @@ internal import Glibc
 internal import Synchronization
 
 /// A certificate and its private key, read from two PEM files. When the files change, later connections get the new
-/// ones. The server compares the files when a connection begins, at most once in `lookInterval`.
+/// ones. The server compares the files when a connection begins, at most once in `lookInterval`. Files that it refused
+/// are read again, also without a change, in ten times that: a permission or the clock may be set right.
 public final class TLSCertificate: Sendable {
   /// One sentence that names the file and its defect.
   public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
@@ -22,9 +23,18 @@ public final class TLSCertificate: Sendable {
 
   private struct State {
     var credentials: TLSCredentials
+    /// Of the files that `credentials` are from.
     var stamp: [FileStamp]
+    var refused: Refused?
     /// The time of the latest look, on the clock of `monotonicMilliseconds`.
     var lookedAt: Int64
+  }
+
+  /// The latest files that can't serve.
+  private struct Refused {
+    let stamp: [FileStamp]
+    let problem: Problem
+    let readAt: Int64
   }
 
   public let certificatePath: String
@@ -39,7 +49,8 @@ public final class TLSCertificate: Sendable {
   ///   - key: a PEM file with the private key, without a password.
   ///   - lookInterval: the shortest time between two looks at the files.
   ///   - seconds: the current time in seconds since 1970.
-  ///   - observe: called on a thread of the server after the files have changed, and must not block.
+  ///   - observe: called on a thread of the server after the files have changed, or are refused for another reason. It
+  ///     must not block.
   /// - Throws: `Problem` when a file is unreadable or malformed, when key and certificate do not match, or when the
   ///   certificate is not valid now.
   public init(
@@ -77,13 +88,17 @@ public final class TLSCertificate: Sendable {
       state.lookedAt = now
       let stamp = Self.stamp(certificatePath, keyPath)
       guard stamp != state.stamp else { return (state.credentials, nil) }
-      state.stamp = stamp
+      let known = state.refused.flatMap { $0.stamp == stamp ? $0 : nil }
+      if let known, now - known.readAt < 10 * lookInterval { return (state.credentials, nil) }
       do throws(Problem) {
         state.credentials = try Self.load(certificatePath, keyPath, at: seconds())
+        state.stamp = stamp
+        state.refused = nil
         return (state.credentials, .renewed)
       } catch {
         // The two files are replaced one after the other. The second replacement changes the stamp again.
-        return (state.credentials, .refused(error))
+        state.refused = Refused(stamp: stamp, problem: error, readAt: now)
+        return (state.credentials, known?.problem == error ? nil : .refused(error))
       }
     }
     if let renewal { observe(renewal) }

@@ -8,16 +8,10 @@ import JSON
 public actor IdentityProvider {
   private let configuration: ProviderConfiguration
   private let client: HTTPClient
-  private var metadata: Kept<ProviderMetadata>?
-  private var keys: Kept<SigningKeySet>?
+  private let metadata = ProviderDocument<ProviderMetadata>()
+  private let keys = ProviderDocument<SigningKeySet>()
   /// The time of the latest question for keys, answered or not. Milliseconds since 1970.
   private var keysAsked: Int64?
-
-  private struct Kept<Document: Sendable>: Sendable {
-    let document: Document
-    /// Milliseconds since 1970.
-    let read: Int64
-  }
 
   /// Documents are read again after this time, so that a key that was withdrawn stops counting. Unit: milliseconds.
   private static let documentAge: Int64 = 3_600_000
@@ -180,22 +174,24 @@ public actor IdentityProvider {
   // MARK: Documents
 
   private func metadata(_ now: Int64) async throws(IdentityError) -> ProviderMetadata {
-    if let metadata, now - metadata.read < Self.documentAge { return metadata.document }
     let issuer = configuration.issuer
-    let address = (issuer.hasSuffix("/") ? String(issuer.dropLast()) : issuer) + "/.well-known/openid-configuration"
-    let document = try ProviderMetadata(try await document(address), issuer: issuer)
-    metadata = Kept(document: document, read: now)
-    return document
+    return try await metadata.content(now) {
+      $0 < Self.documentAge
+    } read: { () async throws(IdentityError) in
+      let address = (issuer.hasSuffix("/") ? String(issuer.dropLast()) : issuer) + "/.well-known/openid-configuration"
+      return try ProviderMetadata(try await document(address), issuer: issuer)
+    }
   }
 
   private func keys(_ now: Int64, noOlderThan age: Int64) async throws(IdentityError) -> SigningKeySet {
     // However many tokens name unknown keys at once, and whether or not the provider answers.
     let isAsked = keysAsked.map { now - $0 < Self.leastKeyAge } ?? false
-    if let keys, now - keys.read < age || isAsked { return keys.document }
-    keysAsked = now
-    let document = try SigningKeySet(try await document(try await metadata(now).keysAddress))
-    keys = Kept(document: document, read: now)
-    return document
+    return try await keys.content(now) {
+      $0 < (isAsked ? Self.documentAge : age)
+    } read: { () async throws(IdentityError) in
+      keysAsked = now
+      return try SigningKeySet(try await document(try await metadata(now).keysAddress))
+    }
   }
 
   private func document(_ address: String) async throws(IdentityError) -> [UInt8] {

@@ -29,12 +29,19 @@ extension GatewayWorld {
       return Answer(FetchIdentityProviders.Reply(providers: providers))
     }
     share.on(SignInByIdentity.self) { message, _, _ in
-      let refusal = relay.world.record.withLock { record in
+      let (failure, reply) = relay.world.record.withLock { record -> (BusError.Code?, SignInByIdentity.Reply) in
+        var reply = SignInByIdentity.Reply(webAuthToken: "ses_new", userRecordName: "_alice", userName: "alice")
+        if let failure = record.identityFailures.popLast() { return (failure, reply) }
+        if let claim = message.claim, record.claimsWithSession {
+          if record.claims[claim.digest] != nil { return (nil, SignInByIdentity.Reply(refusal: .used)) }
+          record.claims[claim.digest] = claim.requestID
+          reply.isClaimed = true
+        }
         record.identitySignIns.append(message)
-        return record.identityRefusal
+        return (nil, record.identityRefusal.map { SignInByIdentity.Reply(refusal: $0) } ?? reply)
       }
-      if let refusal { return Answer(SignInByIdentity.Reply(refusal: refusal)) }
-      return Answer(SignInByIdentity.Reply(webAuthToken: "ses_new", userRecordName: "_alice", userName: "alice"))
+      if let failure { throw BusError(failure, "no") }
+      return Answer(reply)
     }
   }
 

@@ -73,6 +73,10 @@ final class GatewayWorld: Sendable {
     var accountWait: Int?
     /// The reason for refusing the people of providers; nil: they are signed in.
     var identityRefusal: SignInByIdentity.Refusal?
+    /// Answers of the share service to the next sign-ins by identity.
+    var identityFailures: [BusError.Code] = []
+    /// False for a share service of the release before.
+    var claimsWithSession = true
     var pushes = Pushes()
     /// Members of the staff whose roles have changed, by the tokens of their sessions.
     var staff: [String: StaffMember] = [:]

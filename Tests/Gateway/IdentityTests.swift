@@ -261,7 +261,27 @@ struct IdentityWorld {
     let again = await exchange(world, token)
     #expect(again.status == 401)
     #expect(try again.json["reason"]?.string == "The ID token was used before")
-    #expect(world.signIns.count == 1 && world.refusals == ["exchange used"])
+    #expect(world.signIns.count == 1 && world.refusals.isEmpty, "the directory notes what it refuses")
+  }
+
+  @Test func `a token is not used up by a request that the directory did not carry out`() async throws {
+    let world = try await IdentityWorld()
+    world.gateway.record.withLock { $0.identityFailures = [.unreachable] }
+    let token = world.forged.idToken(clientID: "org.example.app", nonce: "n-1")
+    #expect(await exchange(world, token).status == 503)
+    let answer = await exchange(world, token)
+    #expect(try answer.json["ckWebAuthToken"]?.string == "ses_new")
+  }
+
+  @Test func `a token counts once at a share service of the release before, too`() async throws {
+    let world = try await IdentityWorld()
+    world.gateway.record.withLock { $0.claimsWithSession = false }
+    let token = world.forged.idToken(clientID: "org.example.app", nonce: "n-1")
+    #expect(await exchange(world, token).status == 200)
+    let again = await exchange(world, token)
+    #expect(again.status == 401)
+    #expect(try again.json["reason"]?.string == "The ID token was used before")
+    #expect(world.refusals == ["exchange used"])
   }
 
   @Test func `the other spelling of a signature is no other token`() async throws {

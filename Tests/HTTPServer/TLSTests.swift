@@ -177,6 +177,39 @@ struct TLSTests {
     #expect(try await HTTPClient(certificateAuthorityFile: other.authority).send("GET", url).status == 200)
   }
 
+  @Test func `files that were refused are read again until they serve, and the reason is told once`() async throws {
+    let (one, other) = (try Self.one.get(), try Self.other.get())
+    let folder = try Certificates.folder()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let (chain, key) = (folder.appending(path: "chain.pem"), folder.appending(path: "key.pem"))
+    func put(_ certificates: Certificates) throws {
+      try Data(contentsOf: URL(filePath: certificates.chain)).write(to: chain, options: .atomic)
+      try Data(contentsOf: URL(filePath: certificates.key)).write(to: key, options: .atomic)
+    }
+    try put(one)
+    let renewals = Mutex<[TLSCertificate.Renewal]>([])
+    let lead = Mutex<Int64>(0)
+    var configuration = HTTPServer.Configuration()
+    configuration.certificate = try TLSCertificate(
+      certificate: chain.path, key: key.path, lookInterval: .zero,
+      seconds: { TLSCertificate.systemSeconds() + lead.withLock { $0 } },
+      observe: { renewal in renewals.withLock { $0.append(renewal) } })
+    let server = try HTTPServer(configuration: configuration, handler: echo)
+    let url = "https://127.0.0.1:\(server.port)"
+
+    // The clock is wrong while the files are replaced.
+    lead.withLock { $0 = 3 * 86_400 }
+    try put(other)
+    for _ in 0..<3 {
+      #expect(try await HTTPClient(certificateAuthorityFile: one.authority).send("GET", url).status == 200)
+    }
+    #expect(renewals.withLock { $0.count } == 1)
+    lead.withLock { $0 = 0 }
+    #expect(try await HTTPClient(certificateAuthorityFile: other.authority).send("GET", url).status == 200)
+    #expect(renewals.withLock { $0.count } == 2)
+    #expect(renewals.withLock { $0.last } == .renewed)
+  }
+
   @Test func `files that can't serve are refused with a sentence`() throws {
     let (one, other) = (try Self.one.get(), try Self.other.get())
     func problem(_ certificate: String, _ key: String, at seconds: Int64 = TLSCertificate.systemSeconds()) -> String? {

@@ -46,7 +46,7 @@ import Testing
   func `pushes of one zone merge at the vendor, and those of two don't`(kind: String, header: String) async throws {
     let server = try HTTPServer(handler: vendor)
     let (sender, address) = sender(kind, server)
-    for zone in ["Trips", "Trips", "Other"] { _ = await sender.send(try content(zone), to: address) }
+    for zone in ["Trips", "Trips", "Other"] { _ = await sender.send(try content(zone), to: address, of: "_alice") }
     let names = vendor.take().map { $0.headers[header] }
     #expect(names.count == 3 && names[0] != nil && names[0] == names[1] && names[1] != names[2])
   }
@@ -54,7 +54,7 @@ import Testing
   @Test func `Apple keeps a push for a day for a device that is off`() async throws {
     let server = try HTTPServer(handler: vendor)
     let (sender, address) = sender("apns", server)
-    _ = await sender.send(try content("Trips"), to: address)
+    _ = await sender.send(try content("Trips"), to: address, of: "_alice")
     #expect(vendor.take().first?.headers["apns-expiration"] == "\(clock.now / 1000 + 86_400)")
   }
 
@@ -68,7 +68,7 @@ import Testing
     ]
     for (text, pause) in asked {
       vendor.answer(status, headers: [("Retry-After", text)])
-      let outcome = await sender.send(try content("Trips"), to: address)
+      let outcome = await sender.send(try content("Trips"), to: address, of: "_alice")
       let failure: PushLine.Failure = status == 429 ? .device : .service
       #expect(outcome == .later(failure, pause: pause, reason: "status \(status)"), "\(text)")
     }
@@ -78,7 +78,7 @@ import Testing
     let server = try HTTPServer(handler: vendor)
     let (sender, address) = sender("web", server)
     func token() async throws -> String? {
-      _ = await sender.send(try content("Trips"), to: address)
+      _ = await sender.send(try content("Trips"), to: address, of: "_alice")
       return vendor.take().first?.headers["authorization"]
     }
     let first = try await token()

@@ -118,7 +118,9 @@ final class ForgedVendor: HTTPHandler {
     let key = P256PrivateKey.make()
     let sender = apns(server, key: key)
     let address = PushAddress.apns(deviceToken: device, isSandbox: true)
-    for json in [silent, alert] { #expect(await sender.send(try content(json), to: address) == .delivered) }
+    for json in [silent, alert] {
+      #expect(await sender.send(try content(json), to: address, of: "_alice") == .delivered)
+    }
     let sent = vendor.take()
     #expect(sent.map(\.path) == ["/3/device/\(device)", "/3/device/\(device)"])
     #expect(sent.map { $0.headers["apns-push-type"] } == ["background", "alert"])
@@ -138,7 +140,7 @@ final class ForgedVendor: HTTPHandler {
     let sender = apns(server)
     let address = PushAddress.apns(deviceToken: device, isSandbox: false)
     func token() async throws -> String? {
-      _ = await sender.send(try content(silent), to: address)
+      _ = await sender.send(try content(silent), to: address, of: "_alice")
       return vendor.take().first?.headers["authorization"]
     }
     let first = try await token()
@@ -149,7 +151,7 @@ final class ForgedVendor: HTTPHandler {
     #expect(second != first)
     vendor.answer(403, #"{"reason":"ExpiredProviderToken"}"#)
     #expect(
-      await sender.send(try content(silent), to: address)
+      await sender.send(try content(silent), to: address, of: "_alice")
         == .later(.device, pause: .seconds(1), reason: "ExpiredProviderToken"))
     // Apple refuses a provider that makes tokens more often than every 20 minutes.
     _ = vendor.take()
@@ -173,7 +175,7 @@ final class ForgedVendor: HTTPHandler {
     let server = try HTTPServer(handler: vendor)
     vendor.answer(status, body, headers: status == 429 || status == 503 ? [("Retry-After", "7")] : [])
     let sent = await apns(server).send(
-      try content(silent), to: .apns(deviceToken: device, isSandbox: true))
+      try content(silent), to: .apns(deviceToken: device, isSandbox: true), of: "_alice")
     #expect(sent == outcome)
   }
 
@@ -182,7 +184,7 @@ final class ForgedVendor: HTTPHandler {
     let sender = APNsSender(
       client: HTTPClient(), clock: clock, teamID: "TEAM", keyID: "KEY", key: .make(), topic: "org.example.photos",
       url: "http://127.0.0.1:1")
-    let outcome = await sender.send(try content(silent), to: .apns(deviceToken: device, isSandbox: true))
+    let outcome = await sender.send(try content(silent), to: .apns(deviceToken: device, isSandbox: true), of: "_alice")
     guard case .later(.service, nil, let reason) = outcome else {
       Issue.record("\(outcome)")
       return
@@ -200,7 +202,7 @@ final class ForgedVendor: HTTPHandler {
       endpoint: "http://127.0.0.1:\(server.port)/push/abc", receiverKey: receiver.publicPoint,
       secret: [UInt8](repeating: 1, count: 16))
     vendor.answer(201)
-    #expect(await sender.send(try content(alert), to: address) == .delivered)
+    #expect(await sender.send(try content(alert), to: address, of: "_alice") == .delivered)
     let sent = try #require(vendor.take().first)
     #expect(sent.path == "/push/abc" && sent.headers["content-encoding"] == "aes128gcm")
     #expect(sent.headers["ttl"] == "86400" && sent.headers["urgency"] == "high")
@@ -227,7 +229,7 @@ final class ForgedVendor: HTTPHandler {
     let address = PushAddress.web(
       endpoint: "http://127.0.0.1:\(server.port)/p", receiverKey: P256PrivateKey.make().publicPoint,
       secret: [UInt8](repeating: 1, count: 16))
-    #expect(await sender.send(try content(silent), to: address) == outcome)
+    #expect(await sender.send(try content(silent), to: address, of: "_alice") == outcome)
   }
 
   @Test func `a browser whose key is no point of the curve is gone, and nothing is sent`() async throws {
@@ -236,7 +238,7 @@ final class ForgedVendor: HTTPHandler {
     let address = PushAddress.web(
       endpoint: "http://127.0.0.1:\(server.port)/p", receiverKey: [4] + [UInt8](repeating: 9, count: 64),
       secret: [UInt8](repeating: 1, count: 16))
-    #expect(await sender.send(try content(silent), to: address) == .gone)
+    #expect(await sender.send(try content(silent), to: address, of: "_alice") == .gone)
     #expect(vendor.take().isEmpty)
   }
 
@@ -247,15 +249,15 @@ final class ForgedVendor: HTTPHandler {
     let sender = WebhookSender(client: HTTPClient(), clock: clock)
     let address = PushAddress.webhook(url: "http://127.0.0.1:\(server.port)/hook", secret: "a secret of sixteen")
     vendor.answer(204)
-    #expect(await sender.send(try content(silent), to: address) == .delivered)
+    #expect(await sender.send(try content(silent), to: address, of: "_alice") == .delivered)
     let sent = try #require(vendor.take().first)
     let time = clock.now / 1000
     let code = HMACSHA256.code(for: Array("\(time).\(silent)".utf8), key: Array("a secret of sixteen".utf8))
     #expect(sent.headers["aquifer-signature"] == "t=\(time),v1=\(Hex.encode(code))")
     vendor.answer(410)
-    #expect(await sender.send(try content(silent), to: address) == .gone)
+    #expect(await sender.send(try content(silent), to: address, of: "_alice") == .gone)
     vendor.answer(401)
-    #expect(await sender.send(try content(silent), to: address) == .refused(reason: "status 401"))
+    #expect(await sender.send(try content(silent), to: address, of: "_alice") == .refused(reason: "status 401"))
   }
 
   // MARK: Content

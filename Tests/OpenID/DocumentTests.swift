@@ -64,9 +64,11 @@ struct DocumentTests {
         "The token_endpoint of \(issuer) is not an https address"
       ),
     ]
-    for (metadata, reason) in cases {
+    for (number, (metadata, reason)) in cases.enumerated() {
       world.forged.change { $0.metadata = metadata }
-      await #expect(throws: IdentityError.misconfigured(reason)) { try await world.visit() }
+      // A failure is remembered for 5 s.
+      let now = ProviderWorld.now + Int64(number) * 5000
+      await #expect(throws: IdentityError.misconfigured(reason)) { try await world.visit(now: now) }
     }
   }
 

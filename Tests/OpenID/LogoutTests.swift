@@ -21,6 +21,29 @@ import Testing
     #expect(try await self.logout(world).sessionID == nil)
   }
 
+  @Test func `strangers' tokens make one question while the provider fails, and none for a moment after`()
+    async throws
+  {
+    let world = try ProviderWorld()
+    for (path, count) in [("/.well-known/openid-configuration", 1), ("/keys", 2)] {
+      world.forged.change { $0.answers = [path: (503, "")] }
+      let now = ProviderWorld.now + Int64(count) * 60_000
+      let before = world.forged.requests.count
+      await withTaskGroup(of: Bool.self) { group in
+        for _ in 0..<8 {
+          group.addTask { (try? await logout(world, now: now)) == nil }
+        }
+        for await isRefused in group { #expect(isRefused) }
+      }
+      await #expect(throws: IdentityError.self) { try await logout(world, now: now + 4_999) }
+      #expect(world.forged.requests.count - before == count)
+    }
+    await #expect(throws: IdentityError.self) { try await logout(world, now: ProviderWorld.now + 125_000) }
+    #expect(world.forged.requests.count { $0 == "GET /keys" } == 2)
+    world.forged.change { $0.answers = [:] }
+    #expect(try await logout(world, now: ProviderWorld.now + 130_000).subject == "person-1")
+  }
+
   @Test(
     arguments: [
       (["iss": #""https://evil.example.org""#], "another issuer"), (["aud": #""other""#], "another client"),

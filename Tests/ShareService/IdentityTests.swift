@@ -20,7 +20,7 @@ extension World {
   fileprivate func enter(
     _ subject: String = "person-1", email: String? = "ada@example.org", phone: String? = nil,
     issuer: String = "https://id.example.org",
-    provider: String = "acme", grant: String? = nil
+    provider: String = "acme", grant: String? = nil, claim: ClaimSignature? = nil
   ) async throws -> SignInByIdentity.Reply {
     try await service.directory.signIn(
       SignInByIdentity(
@@ -28,11 +28,27 @@ extension World {
         person: SignInByIdentity.Person(
           issuer: issuer, subject: subject, emailAddress: email, phoneNumber: phone, givenName: "Ada",
           familyName: "Byron"),
-        isKept: false, grant: grant))
+        isKept: false, grant: grant, claim: claim))
   }
 }
 
 @Suite(.eachEngine) struct IdentityTests {
+  @Test func `a provider's token is used up in the change that opens the session`() async throws {
+    let world = try await World.withProvider(signUp: "open")
+    func claim(_ request: String) -> ClaimSignature {
+      ClaimSignature(
+        digest: [UInt8](repeating: 7, count: 32), requestID: request, expiry: world.clock.now + 600_000)
+    }
+    let first = try await world.enter(claim: claim("R1"))
+    #expect(first.webAuthToken != nil && first.isClaimed == true)
+    let again = try await world.enter(claim: claim("R2"))
+    #expect(again.webAuthToken == nil && again.refusal == .used)
+    #expect(try await world.service.directory.claim([claim("R3")]) == [false], "it is the claim of other messages, too")
+    let noted = try #require(try await world.ok("GET", "/admin/1/sign-ins")["signIns"]?.elements.first)
+    #expect(noted["refusal"]?.string == "used")
+    #expect(try await world.enter().isClaimed == nil)
+  }
+
   @Test func `a new person becomes a user, and is found again by the provider's name for them`() async throws {
     let world = try await World.withProvider(signUp: "open")
     let first = try await world.enter()

@@ -81,6 +81,30 @@ import Testing
     #expect(try await world.authenticate(user: token).refusal == nil)
   }
 
+  @Test func `a logout ends the sessions of devices that its session has allowed`() async throws {
+    let world = try await Self.world()
+    let page = try await world.authenticate(user: try await enter(world, "ada", session: "s-1"))
+    let app = try #require(try await world.authenticate(api: try await world.apiToken()).grant)
+    let begun = try await world.service.directory.begin(
+      BeginDeviceSignIn(
+        container: World.container, environment: .development, grant: app,
+        source: SignInSource(way: .device, address: "192.0.2.9")))
+    let allowed = try await world.service.directory.use(
+      UseAccount(
+        container: World.container, environment: .development, userRecordName: try #require(page.userRecordName),
+        grant: try #require(page.grant), act: .allowDevice(try #require(begun.userCode))))
+    #expect(allowed.account != nil && allowed.refusal == nil)
+    let reply = try await world.service.directory.poll(
+      PollDeviceSignIn(
+        container: World.container, environment: .development, deviceCode: try #require(begun.deviceCode)))
+    guard case .signedIn(let token) = reply else {
+      Issue.record("\(reply)")
+      return
+    }
+    #expect(try await end(world, subject: nil, session: "s-1", token: 1) == 2)
+    #expect(try await world.authenticate(user: token).refusal != nil)
+  }
+
   @Test func `sessions by password stay, and registrations end with the others`() async throws {
     let world = try await Self.world()
     _ = try await world.userWithPassword()

@@ -71,11 +71,16 @@ extension World {
     case .sqlite:
       let file = try Connection(exclusive: folder.path + "/directory.sqlite", mode: .readWrite)
       defer { file.close() }
-      try file.execute("ALTER TABLE user DROP COLUMN isSelfMade; PRAGMA user_version=\(format);")
+      try file.execute(
+        """
+        ALTER TABLE user DROP COLUMN isSelfMade; DROP INDEX deviceSignInSession;
+        ALTER TABLE deviceSignIn DROP COLUMN session; PRAGMA user_version=\(format);
+        """)
     case .postgreSQL:
       let session = try Session(try DirectoryEngine.database(of: folder).session)
       defer { session.close() }
       try session.queue(Command("undo.column", "ALTER TABLE \"user\" DROP COLUMN isSelfMade"))
+      try session.queue(Command("undo.sessions", "ALTER TABLE deviceSignIn DROP COLUMN session"))
       try session.queue(Command("undo.format", "UPDATE tenure SET format = \(format)"))
       try session.finish()
     }

@@ -140,6 +140,17 @@ private struct Scene {
     #expect(row["way"]?.string == "passkey" && row["user"]?.string == "alice" && row["refusal"] == nil)
   }
 
+  @Test func `a stranger's forged passkeys do not keep others behind the same address from theirs`() async throws {
+    let scene = try await Scene()
+    let device = Authenticator()
+    #expect(try await scene.register(device) == nil)
+    for _ in 0..<20 { #expect(try await scene.signIn(Authenticator("stranger's")) == nil) }
+    for _ in 0..<9 { #expect(try await scene.signIn(device, signer: Authenticator()) == nil) }
+    #expect(try await scene.signIn(device) != nil)
+    #expect(try await scene.signIn(Authenticator("stranger's")) == nil)
+    #expect(try await scene.signIn(device, nonce: "s-2") == nil, "the server's work for an address has a bound")
+  }
+
   @Test func `a user has several passkeys, and removes one`() async throws {
     let scene = try await Scene()
     let (first, second) = (Authenticator("one"), Authenticator("two"))

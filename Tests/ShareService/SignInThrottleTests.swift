@@ -20,7 +20,13 @@ import Testing
   private func outcome(
     _ throttle: inout SignInThrottle, _ name: String, _ networks: [String], now: Int64
   ) -> (seconds: Int?, counted: SignInThrottle.Attempt?) {
-    switch throttle.begin(name: name, from: SignInThrottle.Origin(networks: networks), now: now) {
+    outcome(&throttle, .name(name), networks, now: now)
+  }
+
+  private func outcome(
+    _ throttle: inout SignInThrottle, _ target: SignInThrottle.Target, _ networks: [String], now: Int64
+  ) -> (seconds: Int?, counted: SignInThrottle.Attempt?) {
+    switch throttle.begin(target, from: SignInThrottle.Origin(networks: networks), now: now) {
     case .counted(let attempt): (nil, attempt)
     case .wait(let seconds): (seconds, nil)
     }
@@ -68,6 +74,31 @@ import Testing
     #expect(begin(&throttle, "bob", "home", now: 0) == nil)
     #expect(begin(&throttle, "alice", "home", now: 3_600_000) == nil)
     #expect(begin(&throttle, "alice", "home", now: 3_600_000) == nil)
+  }
+
+  @Test func `wrong codes and passkeys of an address keep others there away only where its wrong passwords do`() {
+    for target in [SignInThrottle.Target.code, .passkey] {
+      var throttle = SignInThrottle()
+      for _ in 0..<29 { #expect(outcome(&throttle, target, ["a"], now: 0).seconds == nil) }
+      #expect(begin(&throttle, now: 0) == nil)
+      #expect(outcome(&throttle, target, ["a"], now: 0).seconds == 2)
+      #expect(begin(&throttle, now: 0) == 2)
+      #expect(outcome(&throttle, target, ["b"], now: 0).seconds == nil)
+    }
+  }
+
+  @Test func `codes that are guessed at from everywhere leave each address one try, and passkeys do not`() {
+    var throttle = SignInThrottle()
+    for attempt in 0..<SignInThrottle.codeBudget {
+      #expect(outcome(&throttle, .code, ["\(attempt)"], now: 0).seconds == nil)
+      #expect(outcome(&throttle, .passkey, ["\(attempt)"], now: 0).seconds == nil)
+    }
+    #expect(outcome(&throttle, .code, ["home"], now: 0).seconds == nil)
+    #expect(outcome(&throttle, .code, ["home"], now: 0).seconds == 30)
+    for _ in 0..<9 { #expect(outcome(&throttle, .passkey, ["home"], now: 0).seconds == nil) }
+    // Half an hour later half of them no longer counts.
+    #expect(outcome(&throttle, .code, ["0"], now: 1_800_000).seconds == nil)
+    #expect(outcome(&throttle, .code, ["0"], now: 1_800_000).seconds == nil)
   }
 
   @Test func `many networks of IPv6 are throttled by the one around them, until their tries have drained`() {

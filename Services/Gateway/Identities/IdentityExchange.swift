@@ -39,15 +39,18 @@ extension Gateway {
     }
     // Without the signature, which has a second spelling that needs no key.
     let signed = token.split(separator: ".").dropLast().joined(separator: ".")
-    guard try await isFirstUse(of: signed, until: found.expiry) else {
-      try await note(.used, of: source, container, environment)
-      throw RecordError(.authenticationFailed, "The ID token was used before")
-    }
+    let used = RecordError(.authenticationFailed, "The ID token was used before")
     let reply = try await share.call(
       SignInByIdentity(
         container: container, environment: environment, provider: entry.name,
         person: SignInByIdentity.Person(found.identity), isKept: body["keep"]?.bool ?? true,
-        grant: exchange.authentication?.reply.grant, source: source))
+        grant: exchange.authentication?.reply.grant, source: source, claim: claim(on: signed, until: found.expiry)))
+    if reply.refusal == .used { throw used }
+    // A share service of an earlier release leaves the claim to the gateway.
+    if reply.isClaimed == nil, try await !isFirstUse(of: signed, until: found.expiry) {
+      try await note(.used, of: source, container, environment)
+      throw used
+    }
     guard let session = reply.webAuthToken, let user = reply.userRecordName else {
       throw RecordError(.accessDenied, SignInPage.Problem.refused(reply.refusal ?? .closed).sentence)
     }

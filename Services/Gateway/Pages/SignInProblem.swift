@@ -42,6 +42,7 @@ extension SignInPage {
       case .refused(.disabled): "This account is closed."
       case .refused(.provider): "This server no longer offers that way to sign in."
       case .refused(.apiToken): "This server no longer knows the app."
+      case .refused(.used): "You have signed in with this answer before. Try again."
       case .unchanged(.provider): "This server no longer offers that way to sign in."
       case .unchanged(.taken): "Another account signs in there already, and stays as it is."
       case .unchanged(.tooMany): "Your account has as many ways to sign in as one may have. Remove another one first."

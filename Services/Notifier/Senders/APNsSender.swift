@@ -46,7 +46,7 @@ final class APNsSender: PushSender {
     self.url = url
   }
 
-  func send(_ content: PushContent, to address: PushAddress) async -> PushOutcome {
+  func send(_ content: PushContent, to address: PushAddress, of user: String) async -> PushOutcome {
     guard case .apns(let device, let isSandbox) = address else { return .refused(reason: "the address is not Apple's") }
     let base = url ?? (isSandbox ? Self.sandbox : Self.production)
     let sent: HTTPClient.Response

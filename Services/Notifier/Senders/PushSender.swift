@@ -7,7 +7,8 @@ import ServiceBus
 /// One vendor's way of waking a device.
 protocol PushSender: Sendable {
   /// Sends one push, once. The caller decides about further attempts.
-  func send(_ content: PushContent, to address: PushAddress) async -> PushOutcome
+  /// - Parameter user: the device's.
+  func send(_ content: PushContent, to address: PushAddress, of user: String) async -> PushOutcome
 }
 
 /// The vendor's answer to a push.

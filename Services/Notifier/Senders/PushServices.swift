@@ -61,14 +61,15 @@ struct PushClients: Sendable {
   }
 
   private mutating func strangersClient() -> HTTPClient {
-    let client = strangers ?? makeClient(reach: reach)
+    let client = strangers ?? makeClient(reach: reach, resolver: NameResolver(reach: reach))
     strangers = client
     return client
   }
 
-  private func makeClient(reach: HTTPClient.Reach) -> HTTPClient {
+  private func makeClient(reach: HTTPClient.Reach, resolver: NameResolver? = nil) -> HTTPClient {
     HTTPClient(
-      certificateAuthorityFile: authorities, bodyByteLimit: Self.answerByteLimit, reach: reach, sharesConnections: true)
+      certificateAuthorityFile: authorities, bodyByteLimit: Self.answerByteLimit, reach: reach, sharesConnections: true,
+      resolver: resolver)
   }
 }
 

@@ -32,7 +32,7 @@ final class WebPushSender: PushSender {
     publicKey = Base64URL.encode(key.publicPoint)
   }
 
-  func send(_ content: PushContent, to address: PushAddress) async -> PushOutcome {
+  func send(_ content: PushContent, to address: PushAddress, of user: String) async -> PushOutcome {
     guard case .web(let endpoint, let receiverKey, let secret) = address else {
       return .refused(reason: "the address is not a browser's")
     }
@@ -47,7 +47,8 @@ final class WebPushSender: PushSender {
     ]
     do throws(HTTPClientError) {
       return Self.outcome(
-        of: try await client.send("POST", endpoint, headers: headers, body: body, timeout: Self.timeout))
+        of: try await client.send(
+          "POST", endpoint, headers: headers, body: body, timeout: Self.timeout, party: user))
     } catch {
       return error.kind == .badURL ? .gone : .later(.service, pause: nil, reason: error.reason)
     }

@@ -14,7 +14,7 @@ struct WebhookSender: PushSender {
   let clock: any WallClock
 
   /// The signature covers the time, so that a server can refuse calls that are repeated later.
-  func send(_ content: PushContent, to address: PushAddress) async -> PushOutcome {
+  func send(_ content: PushContent, to address: PushAddress, of user: String) async -> PushOutcome {
     guard case .webhook(let url, let secret) = address else { return .refused(reason: "the address is no server's") }
     let time = String(clock.now / 1000)
     let code = HMACSHA256.code(for: Array("\(time).".utf8) + content.json, key: Array(secret.utf8))
@@ -23,7 +23,8 @@ struct WebhookSender: PushSender {
       HTTPClient.Header("Aquifer-Signature", "t=\(time),v1=\(Hex.encode(code))"),
     ]
     do throws(HTTPClientError) {
-      let response = try await client.send("POST", url, headers: headers, body: content.json, timeout: Self.timeout)
+      let response = try await client.send(
+        "POST", url, headers: headers, body: content.json, timeout: Self.timeout, party: user)
       return switch response.status {
       case 200...299: .delivered
       case 410: .gone

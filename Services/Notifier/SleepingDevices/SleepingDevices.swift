@@ -239,7 +239,8 @@ final class SleepingDevices: Sendable {
       return await end(registration, share)
     }
     let content = PushContent(push.ping, byteLimit: registration.address.byteLimit)
-    let outcome = await sender.send(content, to: registration.address)
+    let outcome = await sender.send(
+      content, to: registration.address, of: registration.device.userRecordName)
     metrics.count(outcome, of: entry.name)
     let at = clock.now
     state.withLock { $0.records.note(outcome, of: registration.id, at: at) }

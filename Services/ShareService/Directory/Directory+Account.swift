@@ -11,7 +11,7 @@ extension Directory {
   static let identitiesPerUser = 20
 
   /// The session of the account page, and its user.
-  private struct OwnSession {
+  struct OwnSession {
     let key: Int64
     let user: Int64
   }
@@ -34,8 +34,8 @@ extension Directory {
       case .addPasskey(let registration):
         refusal = try addPasskey(registration, user: own.user, message.userRecordName)
       case .removeWay(let name): refusal = try removeWay(name, fromUser: own.user)
-      case .allowDevice(let code): refusal = try decide(code, user: own.user)
-      case .refuseDevice(let code): refusal = try decide(code, user: nil)
+      case .allowDevice(let code): refusal = try decide(code, allowedBy: own)
+      case .refuseDevice(let code): refusal = try decide(code, allowedBy: nil)
       }
       // The person may have ended the page's own session.
       guard try ownSession(message) != nil else { return UseAccount.Reply() }

@@ -29,6 +29,12 @@ extension DirectoryFormat {
     CREATE INDEX deviceSignInNetwork ON deviceSignIn (network);
     CREATE INDEX deviceSignInSite ON deviceSignIn (site);
     """
+
+  /// The session on the account page that allowed the device. The row goes with it, however it ends.
+  static let deviceSessions = """
+    ALTER TABLE deviceSignIn ADD COLUMN session INTEGER REFERENCES session (id) ON DELETE CASCADE;
+    CREATE INDEX deviceSignInSession ON deviceSignIn (session);
+    """
 }
 
 extension Directory {
@@ -109,17 +115,20 @@ extension Directory {
     }
   }
 
-  /// Within a change that has judged the person.
-  /// - Parameter user: nil turns the device away.
+  /// Within a change that has judged the person. A permission stands as long as the session that gave it.
+  /// - Parameter own: the session that allows the device; nil turns the device away.
   /// - Returns: `device` when none waits with the code; nil also for a repetition.
-  func decide(_ code: UserCode, user: Int64?) throws -> UseAccount.Refusal? {
-    guard let device = try waitingDevice(code) else { return try isDecided(code, user: user) ? nil : .device }
+  func decide(_ code: UserCode, allowedBy own: OwnSession?) throws -> UseAccount.Refusal? {
+    guard let device = try waitingDevice(code) else { return try isDecided(code, user: own?.user) ? nil : .device }
     try connection.statement(
       SQL(
         "deviceSignIn.decide",
-        "UPDATE deviceSignIn SET user = ?2, isRefused = CASE WHEN ?2 IS NULL THEN 1 ELSE 0 END WHERE userCode = ?1")
-    ).binding(code.letters, user).run()
-    if user == nil {
+        """
+        UPDATE deviceSignIn SET user = ?2, session = ?3, isRefused = CASE WHEN ?2 IS NULL THEN 1 ELSE 0 END
+        WHERE userCode = ?1
+        """)
+    ).binding(code.letters, own?.user, own?.key).run()
+    if own == nil {
       try insert(
         NotedSignIn(
           source: SignInSource(way: .device, address: device.address, client: device.name),
@@ -147,14 +156,21 @@ extension Directory {
       SQL(
         "deviceSignIn.poll",
         """
-        SELECT user, isRefused, grantText, deviceSignIn.name, address FROM deviceSignIn
-        JOIN container ON container.id = container
-        WHERE device = ?1 AND expires > ?2 AND container.name = ?3 AND environment = ?4
+        SELECT deviceSignIn.user, isRefused, grantText, deviceSignIn.name, address, issuer, subject, providerSession
+        FROM deviceSignIn JOIN container ON container.id = deviceSignIn.container
+        LEFT JOIN session ON session.id = deviceSignIn.session
+        WHERE device = ?1 AND deviceSignIn.expires > ?2 AND container.name = ?3 AND deviceSignIn.environment = ?4
         """)
     ).binding(device, clock.now, message.container.rawValue, message.environment.rawValue).first { row in
       (
         user: row.optionalInt64(0), isRefused: row.bool(1), apiToken: Grant(text: row.text(2))?.apiToken,
-        source: SignInSource(way: .device, address: row.text(4), client: row.optionalText(3))
+        source: SignInSource(way: .device, address: row.text(4), client: row.optionalText(3)),
+        // The device's session ends with that at the provider, too.
+        person: row.optionalText(5).map {
+          SignInByIdentity.Person(
+            issuer: $0, subject: row.text(6), emailAddress: nil, givenName: nil, familyName: nil,
+            sessionID: row.optionalText(7))
+        }
       )
     }
     guard let found else { return .expired }
@@ -168,7 +184,8 @@ extension Directory {
       else { return .expired }
       return .signedIn(
         webAuthToken: try openSession(
-          forUser: user, message.container, message.environment, isKept: true, apiToken: apiToken, from: found.source))
+          forUser: user, message.container, message.environment, isKept: true, apiToken: apiToken, from: found.source,
+          as: found.person))
     }
   }
 }

@@ -16,7 +16,8 @@ extension Directory {
     // A gateway of an earlier release tells no source.
     let source = message.source ?? SignInSource(way: .provider, provider: message.provider, address: "")
     return try change {
-      let reply = try admit(message, from: source)
+      var reply = try admit(message, from: source)
+      reply.isClaimed = message.claim.map { _ in true }
       if let refusal = reply.refusal {
         try insert(
           NotedSignIn(
@@ -28,6 +29,10 @@ extension Directory {
   }
 
   private func admit(_ message: SignInByIdentity, from source: SignInSource) throws -> SignInByIdentity.Reply {
+    if let claim = message.claim {
+      try sweepSignatures()
+      guard try isFirst(claim) else { return SignInByIdentity.Reply(refusal: .used) }
+    }
     let apiToken = message.grant.flatMap { Grant(text: $0) }?.apiToken
     let rows = try identityProviders(of: message.container)
     guard

@@ -250,11 +250,16 @@ extension Directory {
   /// - Returns: for each, true when it is new or was claimed by the same request before.
   func claim(_ claims: [ClaimSignature]) throws -> [Bool] {
     try change {
-      try connection.statement(SQL("usedSignature.sweep", "DELETE FROM usedSignature WHERE expires < ?1")).binding(
-        clock.now
-      ).run()
+      try sweepSignatures()
       return try claims.map(isFirst)
     }
+  }
+
+  /// Within a change.
+  func sweepSignatures() throws {
+    try connection.statement(SQL("usedSignature.sweep", "DELETE FROM usedSignature WHERE expires < ?1")).binding(
+      clock.now
+    ).run()
   }
 
   /// Within a change: true when the claim is new or was made by the same request before.

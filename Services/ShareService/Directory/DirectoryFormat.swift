@@ -63,6 +63,8 @@ enum DirectoryFormat: Int64, CaseIterable {
   case networksOfDevices = 21
   /// Accounts that people made for themselves where everybody may. Cost: one step for each user.
   case selfMadeUsers = 22
+  /// The sessions that allowed devices. Cost: none, the new column is NULL: earlier permissions end by their time.
+  case sessionsOfDevices = 23
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -164,6 +166,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .mail: Self.mailTables
     case .networksOfDevices: Self.deviceNetworks
     case .selfMadeUsers: Self.newcomers
+    case .sessionsOfDevices: Self.deviceSessions
     }
   }
 

@@ -75,11 +75,10 @@ final class SignInDesk: Sendable {
     }
   }
 
-  /// Failed assertions count as guesses at one name.
   /// - Throws: errors of the directory.
   func signIn(_ message: SignInByPasskey) async throws -> SignInByPasskey.Reply {
     let attempt: SignInThrottle.Attempt
-    switch begin(name: Self.passkeyName, from: message.source.address) {
+    switch begin(.passkey, from: message.source.address) {
     case .counted(let counted): attempt = counted
     case .wait(let seconds): return SignInByPasskey.Reply(retryAfter: seconds)
     }
@@ -97,13 +96,10 @@ final class SignInDesk: Sendable {
     }
   }
 
-  /// No user has this name.
-  private static let passkeyName = "_passkey"
-
-  /// Finds the device behind a typed code. Wrong codes count as guesses at one name.
+  /// Finds the device behind a typed code. Wrong codes count as guesses.
   /// - Throws: errors of the directory.
   func lookUp(_ message: LookUpDeviceSignIn) async throws -> LookUpDeviceSignIn.Reply {
-    switch begin(name: Self.codeName, from: message.clientAddress) {
+    switch begin(.code, from: message.clientAddress) {
     case .wait(let seconds): return LookUpDeviceSignIn.Reply(retryAfter: seconds)
     case .counted(let attempt):
       let device = try await withdrawing(attempt) { try await directory.waitingDevice(message.userCode) }
@@ -118,7 +114,7 @@ final class SignInDesk: Sendable {
   func use(_ message: UseAccount) async throws -> UseAccount.Reply {
     // Gateways of earlier releases tell no address.
     guard message.act.namesDevice, let address = message.clientAddress else { return try await directory.use(message) }
-    switch begin(name: Self.codeName, from: address) {
+    switch begin(.code, from: address) {
     case .wait(let seconds): return UseAccount.Reply(retryAfter: seconds)
     case .counted(let attempt):
       let reply = try await withdrawing(attempt) { try await directory.use(message) }
@@ -126,9 +122,6 @@ final class SignInDesk: Sendable {
       return reply
     }
   }
-
-  /// No user has this name.
-  private static let codeName = "_code"
 
   /// - Throws: errors of the directory.
   func poll(_ message: PollDeviceSignIn) async throws -> PollDeviceSignIn.Reply {
@@ -164,7 +157,7 @@ final class SignInDesk: Sendable {
     -> Outcome<Directory.ConsoleOpening>
   {
     let counted: SignInThrottle.Attempt
-    switch begin(name: StaffMember.tokenName, from: source.address) {
+    switch begin(.name(StaffMember.tokenName), from: source.address) {
     case .counted(let attempt): counted = attempt
     case .wait(let seconds): return .wait(seconds: seconds)
     }
@@ -204,7 +197,7 @@ final class SignInDesk: Sendable {
     // No user has a longer name, and the memory for attempts is bounded.
     guard entry.name.utf8.count <= Limit.nameByteCount else { return .wrong }
     let counted: SignInThrottle.Attempt
-    switch begin(name: entry.name, from: entry.source.address) {
+    switch begin(.name(entry.name), from: entry.source.address) {
     case .counted(let attempt): counted = attempt
     case .wait(let seconds): return .wait(seconds: seconds)
     }
@@ -228,8 +221,8 @@ final class SignInDesk: Sendable {
     }
   }
 
-  private func begin(name: String, from address: String) -> SignInThrottle.Outcome {
-    let outcome = throttle.withLock { $0.begin(name: name, from: Self.origin(of: address), now: clock.now) }
+  private func begin(_ target: SignInThrottle.Target, from address: String) -> SignInThrottle.Outcome {
+    let outcome = throttle.withLock { $0.begin(target, from: Self.origin(of: address), now: clock.now) }
     if case .wait(let seconds) = outcome {
       log.warning("sign-in throttled", ["address": .text(address), "seconds": .integer(Int64(seconds))])
     }

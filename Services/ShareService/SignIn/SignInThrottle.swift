@@ -1,11 +1,14 @@
-// Slows down password guessing: counts failed attempts by address and by name. It has no clock: the caller passes the
-// time.
+// Slows down guessing at passwords and codes: counts failed attempts by address and by name. It has no clock: the
+// caller passes the time.
 
 /// Failed sign-ins, and the time that the next attempt has to wait.
 ///
 /// Only addresses wait: one that guessed wrong at a name, and an address or network that guessed at many. A name alone
 /// never waits, or any stranger could lock its user out. Guesses at one name from many addresses reduce the free
 /// attempts of each address, so a right password still succeeds at the first try.
+///
+/// Many people share an address. So what is not one person's, a passkey or a device's code, has no limit narrower than
+/// that of the address for everything.
 struct SignInThrottle: Sendable {
   /// Limits for a series of failed attempts.
   struct Allowance: Hashable, Sendable {
@@ -25,6 +28,9 @@ struct SignInThrottle: Sendable {
     static let strained = Allowance(freeCount: 1, firstPause: 30_000, longestPause: 900_000, memory: 3_600_000)
     /// Attempts at one name from all addresses; nobody waits for these.
     static let name = Allowance(freeCount: .max, firstPause: 0, longestPause: 0, memory: 3_600_000)
+    /// Attempts at codes from all addresses; nobody waits for these. A code is guessed by one attempt in billions.
+    static let codes = Allowance(
+      freeCount: .max, firstPause: 0, longestPause: 0, memory: 3_600_000, drain: 3_600_000 / Int64(codeBudget))
     /// Many people share an address, and more share its networks, so the mistakes of a whole day must not add up.
     static let networks = [30, 120, 480].map {
       Allowance(freeCount: $0, firstPause: 2_000, longestPause: 300_000, memory: 900_000, drain: 900_000 / Int64($0))
@@ -43,6 +49,16 @@ struct SignInThrottle: Sendable {
     var latest: Int64
   }
 
+  /// What an attempt is at.
+  enum Target: Hashable, Sendable {
+    /// The password of a user with this name.
+    case name(String)
+    /// The code of a device that waits.
+    case code
+    /// A passkey. Nobody guesses a signature, so a failed attempt is only work for the server.
+    case passkey
+  }
+
   /// A counted attempt.
   struct Attempt: Sendable {
     fileprivate let earlier: [(key: Key, row: Row?)]
@@ -57,8 +73,9 @@ struct SignInThrottle: Sendable {
 
   /// The subjects by which attempts are counted.
   fileprivate enum Key: Hashable, Sendable {
-    case pair(name: String, address: String)
-    case name(String)
+    case pair(Target, address: String)
+    /// From all addresses.
+    case target(Target)
     case network(String)
   }
 
@@ -71,6 +88,8 @@ struct SignInThrottle: Sendable {
 
   /// Failures at one name from all addresses, after which it counts as under attack.
   static let nameBudget = 50
+  /// Failures at codes in an hour from all addresses, after which they count as under attack.
+  static let codeBudget = 1000
 
   /// Beyond this number the older half of the rows is forgotten.
   static let rowLimit = 60_000
@@ -78,13 +97,23 @@ struct SignInThrottle: Sendable {
   private var rows: [Key: Row] = [:]
 
   /// Counts an attempt as failed until `succeeded` or `withdraw`, so that simultaneous attempts all count.
-  mutating func begin(name: String, from origin: Origin, now: Int64) -> Outcome {
-    let pair = Key.pair(name: name, address: origin.networks.first ?? "")
-    let networks = zip(origin.networks.map(Key.network), Allowance.networks)
-    let isStrained = count(.name(name), .name, now) >= Double(Self.nameBudget)
-    let longest = networks.reduce(wait(pair, isStrained ? .strained : .pair, now)) { max($0, wait($1.0, $1.1, now)) }
+  mutating func begin(_ target: Target, from origin: Origin, now: Int64) -> Outcome {
+    let pair = Key.pair(target, address: origin.networks.first ?? "")
+    let networks = zip(origin.networks.map(Key.network), Allowance.networks).map { ($0, $1) }
+    var limits = networks
+    var counted = networks
+    switch target {
+    case .name:
+      let isStrained = count(.target(target), .name, now) >= Double(Self.nameBudget)
+      limits.append((pair, isStrained ? .strained : .pair))
+      counted += [(pair, .strained), (.target(target), .name)]
+    case .code:
+      if count(.target(target), .codes, now) >= Double(Self.codeBudget) { limits.append((pair, .strained)) }
+      counted += [(pair, .strained), (.target(target), .codes)]
+    case .passkey: break
+    }
+    let longest = limits.map { wait($0.0, $0.1, now) }.max() ?? 0
     guard longest <= 0 else { return .wait(Int((longest + 999) / 1000)) }
-    let counted = [(pair, Allowance.strained), (.name(name), .name)] + networks.map { ($0, $1) }
     if rows.count + counted.count > Self.rowLimit { makeRoom() }
     let attempt = Attempt(earlier: counted.map { ($0.0, rows[$0.0]) }, now: now)
     for (key, allowance) in counted { rows[key] = Row(count: count(key, allowance, now) + 1, latest: now) }
@@ -95,7 +124,9 @@ struct SignInThrottle: Sendable {
   /// password may not guess others for it, and strangers may still be guessing at the name.
   mutating func succeeded(_ attempt: Attempt) {
     withdraw(attempt)
-    for case (let key, _) in attempt.earlier.prefix(1) { rows[key] = nil }
+    for case (let key, _) in attempt.earlier {
+      if case .pair = key { rows[key] = nil }
+    }
   }
 
   /// Withdraws an attempt that was not checked, as if it had never been made.

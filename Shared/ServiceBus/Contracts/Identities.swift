@@ -96,6 +96,8 @@ public struct SignInByIdentity: Message {
     case uninvited
     /// Another user has the address or number. Only that user can add the identity.
     case addressTaken
+    /// The claim was made before.
+    case used
   }
 
   public struct Reply: Codable, Sendable {
@@ -105,6 +107,8 @@ public struct SignInByIdentity: Message {
     /// The operator's name for the user.
     public var userName: String?
     public var refusal: Refusal?
+    /// True if the claim was made with the answer; nil from a share service of an earlier release, which knows none.
+    public var isClaimed: Bool?
 
     public init(webAuthToken: String? = nil, userRecordName: String? = nil, userName: String? = nil) {
       self.webAuthToken = webAuthToken
@@ -154,10 +158,12 @@ public struct SignInByIdentity: Message {
   public let grant: String?
   /// nil from a gateway of an earlier release.
   public let source: SignInSource?
+  /// Uses the provider's token up, in the change that opens the session; nil: the gateway did before.
+  public let claim: ClaimSignature?
 
   public init(
     container: ContainerID, environment: Environment, provider: String, person: Person, isKept: Bool, grant: String?,
-    source: SignInSource? = nil
+    source: SignInSource? = nil, claim: ClaimSignature? = nil
   ) {
     self.container = container
     self.environment = environment
@@ -166,6 +172,7 @@ public struct SignInByIdentity: Message {
     self.isKept = isKept
     self.grant = grant
     self.source = source
+    self.claim = claim
   }
 }
 

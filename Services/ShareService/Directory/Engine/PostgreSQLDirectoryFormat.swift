@@ -9,6 +9,7 @@ enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
   case first = 20
   case networksOfDevices = 21
   case selfMadeUsers = 22
+  case sessionsOfDevices = 23
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
 
@@ -17,6 +18,7 @@ enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
     case .first: Self.tables
     case .networksOfDevices: Self.deviceNetworks
     case .selfMadeUsers: Self.newcomers
+    case .sessionsOfDevices: Self.deviceSessions
     }
   }
 
@@ -71,6 +73,11 @@ enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
     DROP INDEX deviceSignInAddress;
     CREATE INDEX deviceSignInNetwork ON deviceSignIn (network);
     CREATE INDEX deviceSignInSite ON deviceSignIn (site)
+    """
+
+  private static let deviceSessions = """
+    ALTER TABLE deviceSignIn ADD COLUMN session bigint REFERENCES session (id) ON DELETE CASCADE;
+    CREATE INDEX deviceSignInSession ON deviceSignIn (session)
     """
 
   private static let newcomers = """
