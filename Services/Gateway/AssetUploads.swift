@@ -193,9 +193,10 @@ final class AssetUploadSink: HTTPBodySink {
     return upload.take(piece, resume: resume)
   }
 
+  /// Discards the content, unless it is stored or discarded already.
   func abort() {
+    guard slot.release(byteCount: 0) else { return }
     upload.abort()
-    slot.release(byteCount: 0)
     onAbort()
   }
 }
@@ -271,12 +272,14 @@ fileprivate final class UploadSlot: Sendable {
   init(_ end: @escaping @Sendable (_ byteCount: Int64) -> Void) { self.end = Mutex(end) }
   deinit { release(byteCount: 0) }
 
-  func release(byteCount: Int64) {
+  /// - Returns: false when the place was given back before.
+  @discardableResult func release(byteCount: Int64) -> Bool {
     let end = end.withLock { end in
       defer { end = nil }
       return end
     }
     end?(byteCount)
+    return end != nil
   }
 }
 

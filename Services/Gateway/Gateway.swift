@@ -99,6 +99,8 @@ struct Gateway: HTTPHandler {
     } catch {
       response = ErrorAnswer.response(error, uuid: exchange.traceID, showsCKErrorCode: exchange.isMirror)
       if let allowed = exchange.allowedMethods { response.headers.append(("Allow", allowed)) }
+      // The server has handed the content over, so nobody else discards it.
+      (request.sink as? AssetUploadSink)?.abort()
     }
     response.headers.append(("X-Apple-Request-UUID", exchange.traceID))
     response.party = exchange.party
@@ -141,8 +143,10 @@ struct Gateway: HTTPHandler {
   private static let readCalls: Set = ["resolve", "accept", "decline", "requestAccess"]
 
   func intake(of request: HTTPRequest) -> HTTPBodyIntake {
-    guard request.method == .post || request.method == .put, request.pathSegments.starts(with: AssetUploadURL.prefix)
-    else { return bodyIntake(of: request) }
+    guard request.method == .post, request.pathSegments.starts(with: AssetUploadURL.prefix) else {
+      return bodyIntake(of: request)
+    }
+    if isConsoleOnly { return .refuse(refusal(Self.unknownPath)) }
     do throws(RecordError) {
       return .stream(
         try uploads.sink(

@@ -65,6 +65,20 @@ import Testing
     }
   }
 
+  @Test func `an upload that nobody ends leaves no parts`() async throws {
+    try await server.set([])
+    let writers = AssetWriters(count: 1)
+    var upload: AssetUpload? = AssetUpload(into: store, until: Self.expiry, writers: writers)
+    _ = Self.long.withUnsafeBytes { upload?.take($0) {} }
+    // The others wait behind the first one on the only thread.
+    _ = try await AssetUpload(into: store, until: Self.expiry, writers: writers).finish()
+    #expect(try behind.unfinishedUploads().count == 1)
+    upload = nil
+    _ = try await AssetUpload(into: store, until: Self.expiry, writers: writers).finish()
+    #expect(try behind.unfinishedUploads().isEmpty)
+    #expect(writers.uploadCount == 0)
+  }
+
   @Test func `an upload that meets a fault for good fails, and leaves nothing`() async throws {
     for content in [Self.short, Self.long] {
       for fault in [
