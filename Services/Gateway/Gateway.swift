@@ -196,10 +196,11 @@ struct Gateway: HTTPHandler {
       credentials: credentials)
     let caller = try await authenticate(question, credentials, need, &exchange)
     exchange.party = Self.party(of: caller, in: address)
-    exchange.place = try place(for: caller, exchange, match, address)
+    exchange.wait = Self.wait(of: request, match)
+    exchange.place = try place(for: caller, exchange, address)
     let response = try await respond(exchange, match, address, caller)
     // A caller whose credentials ended while the answer was held must not get it. Without changes this asks nobody.
-    if let question, request.method == .get, request.query("wait") != nil {
+    if let question, exchange.wait == .change {
       try await check(question, credentials, need, &exchange)
     }
     return response
