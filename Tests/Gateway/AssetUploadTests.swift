@@ -256,6 +256,48 @@ struct AssetUploadTests {
     #expect(spool.files.count == 3)
   }
 
+  @Test(arguments: [true, false])
+  func `one user's uploads take a part of the memory and of the disk, and leave the rest to others`(ofMemory: Bool)
+    async throws
+  {
+    var limits = AssetUploads.Limits()
+    if ofMemory { limits.memoryByteCount = 12_000_000 }
+    let world = try await GatewayWorld(
+      uploadStore: CountingAssets(uploadMemoryByteCount: ofMemory ? 5 << 20 : 0), uploadLimits: limits,
+      freeByteCount: { ofMemory ? nil : 1_012_000_000 })
+    _ = try await world.gateway.secrets.signingKey()
+    var sinks: [any HTTPBodySink] = []
+    /// - Returns: the refusal's status.
+    func begin(_ user: String) throws -> Int? {
+      switch world.gateway.intake(of: Self.request(try Self.path(user: user), byteCount: 1_000_000)) {
+      case .stream(let sink): sinks.append(sink)
+      case .refuse(let response): return response.status
+      case .collect, .ask: throw RecordError(.internalError, "it would be collected")
+      }
+      return nil
+    }
+    #expect(try (0..<3).map { _ in try begin("_alice") } == [nil, nil, 429])
+    for user in ["_bob", "_carol", "_dave", "_erin", "_frank"] {
+      #expect(try (0..<3).map { _ in try begin(user) } == [nil, nil, 429])
+    }
+    #expect(try begin("_grace") == 503, "there is no room for anybody")
+    sinks.removeFirst().abort()
+    #expect(try begin("_grace") == nil)
+    #expect(try begin("_alice") == 503)
+  }
+
+  @Test func `a user's only upload is taken even if it is larger than their part`() async throws {
+    var limits = AssetUploads.Limits()
+    limits.memoryByteCount = 1_500_000
+    let world = try await GatewayWorld(
+      uploadStore: CountingAssets(uploadMemoryByteCount: 5 << 20), uploadLimits: limits)
+    _ = try await world.gateway.secrets.signingKey()
+    for _ in 0..<2 { #expect(try await Self.upload([1], to: try Self.path(), world).status == 200) }
+    guard case .stream = world.gateway.intake(of: Self.request(try Self.path(), byteCount: 1_000_000)) else {
+      throw RecordError(.internalError, "there is room for it")
+    }
+  }
+
   @Test func `uploads count as requests of their user`() async throws {
     let spool = Spool()
     let start = ContinuousClock.now

@@ -27,6 +27,10 @@ final class CountingAssets: AssetStore {
   private let folder = AssetFolder(directory: NSTemporaryDirectory() + "aquifer-contents-\(UUID().uuidString)")
   private let readCount = Mutex(0)
 
+  let uploadMemoryByteCount: Int
+
+  init(uploadMemoryByteCount: Int = 0) { self.uploadMemoryByteCount = uploadMemoryByteCount }
+
   // Dropped because a failed removal must not hide the test's own failure.
   deinit { try? FileManager.default.removeItem(atPath: folder.directory) }
 
@@ -62,7 +66,6 @@ final class CountingAssets: AssetStore {
   var keys: KeyRing { folder.keys }
   var keepsFiles: Bool { true }
   var removalTime: Duration { .zero }
-  var uploadMemoryByteCount: Int { 0 }
   func prepare(_ assets: Set<Asset>, for shard: Int) {}
   func adopt(_ asset: Asset, into shard: Int) throws(AssetError) -> Adoption { try folder.adopt(asset, into: shard) }
   func sync(_ place: String) throws(AssetError) { try folder.sync(place) }

@@ -96,10 +96,12 @@ final class GatewayWorld: Sendable {
   /// - Parameters:
   ///   - isMapped: true: the gateway has a map; false: it waits for one.
   ///   - spool: the folder for uploads.
+  ///   - uploadStore: the store for uploads in place of a folder.
   ///   - worker: answers database requests; nil: always with an empty object.
   init(
     workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, servesAssets: Bool = false,
-    directAddress: String? = nil, assets: (any AssetStore)? = nil, spool: String? = nil, rate: TokenBucket.Rate? = nil,
+    directAddress: String? = nil, assets: (any AssetStore)? = nil, spool: String? = nil,
+    uploadStore: (any AssetStore)? = nil, rate: TokenBucket.Rate? = nil,
     places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system,
     uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
     worker: Worker? = nil, resolver: Resolver? = nil, sharing: Sharing? = nil,
@@ -228,7 +230,7 @@ final class GatewayWorld: Sendable {
       options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
       metrics: GatewayMetrics(metrics),
       uploads: AssetUploads(
-        store: spool.map { AssetFolder(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits,
+        store: uploadStore ?? spool.map { AssetFolder(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits,
         freeByteCount: freeByteCount, log: .silent, metrics: metrics),
       findAsset: assets.map { ServedContent.finder(in: $0, timing: timing, log: .silent) }
         ?? (servesAssets
