@@ -5,38 +5,47 @@ import Queues
 import Synchronization
 
 /// A few threads for calls that block. A store that hangs so holds those threads, and none on which tasks run.
-private final class BlockingThreads: Sendable {
-  private struct State {
+///
+/// Parties take turns, and one of them has at most half of the threads. The server's own calls, whose party is empty,
+/// take turns without a share.
+final class BlockingThreads: Sendable {
+  typealias Call = @Sendable () -> Void
+
+  fileprivate struct State {
     /// Serial queues, because the system gives each of them a thread at once, however many others block.
     var idle: [DispatchQueue]
-    /// In the order in which they came. Their number is bounded by that of the requests under way.
-    var waiting = FIFO<@Sendable () -> Void>()
+    /// Their number is bounded by that of the requests under way.
+    var waiting = TurnQueue<Call>()
+    /// Calls under way, by party.
+    var running: [String: Int] = [:]
   }
 
   private let state: Mutex<State>
+  private let partyLimit: Int
 
   init(count: Int) {
     state = Mutex(State(idle: (0..<count).map { DispatchQueue(label: "aquifer.assets.apart.\($0)") }))
+    partyLimit = max(count / 2, 1)
   }
 
-  func run(_ call: @escaping @Sendable () -> Void) {
-    let queue = state.withLock { state -> DispatchQueue? in
-      guard let queue = state.idle.popLast() else {
-        state.waiting.append(call)
-        return nil
-      }
-      return queue
+  /// - Parameter party: whose turn the call takes.
+  func run(of party: String, _ call: @escaping Call) {
+    let start = state.withLock { state -> (queue: DispatchQueue, call: Call, party: String)? in
+      state.waiting.append(call, of: party)
+      guard !state.idle.isEmpty, let next = state.next(partyLimit), let queue = state.idle.popLast() else { return nil }
+      return (queue, next.call, next.party)
     }
-    if let queue { queue.async { self.run(call, on: queue) } }
+    if let start { start.queue.async { self.run(start.call, of: start.party, on: start.queue) } }
   }
 
   /// Runs a call and then those that wait.
-  private func run(_ first: @escaping @Sendable () -> Void, on queue: DispatchQueue) {
-    var next: (@Sendable () -> Void)? = first
-    while let call = next {
+  private func run(_ first: @escaping Call, of firstParty: String, on queue: DispatchQueue) {
+    var next: (call: Call, party: String)? = (first, firstParty)
+    while let (call, party) = next {
       call()
       next = state.withLock { state in
-        if let next = state.waiting.popFirst() { return next }
+        state.end(party)
+        if let next = state.next(partyLimit) { return next }
         state.idle.append(queue)
         return nil
       }
@@ -44,15 +53,32 @@ private final class BlockingThreads: Sendable {
   }
 }
 
+extension BlockingThreads.State {
+  fileprivate mutating func next(_ partyLimit: Int) -> (call: BlockingThreads.Call, party: String)? {
+    let next = waiting.popFirst { [running] in $0.isEmpty || running[$0, default: 0] < partyLimit }
+    guard let (call, party) = next else { return nil }
+    running[party, default: 0] += 1
+    return (call, party)
+  }
+
+  fileprivate mutating func end(_ party: String) {
+    let rest = running[party, default: 0] - 1
+    running[party] = rest > 0 ? rest : nil
+  }
+}
+
 private let blockingThreads = BlockingThreads(count: 32)
+/// Removals have a time in which they must begin, so they wait for no other call.
+private let removalThreads = BlockingThreads(count: 4)
 
 extension AssetStore {
   /// Makes calls on a thread that may block, so that tasks go on meanwhile.
+  /// - Parameter party: whose turn the calls take; empty for the server itself.
   public func apart<Value: Sendable>(
-    _ calls: @escaping @Sendable (any AssetStore) throws(AssetError) -> Value
+    of party: String = "", _ calls: @escaping @Sendable (any AssetStore) throws(AssetError) -> Value
   ) async throws(AssetError) -> Value {
     let result: Result<Value, AssetError> = await withCheckedContinuation { continuation in
-      blockingThreads.run {
+      blockingThreads.run(of: party) {
         continuation.resume(returning: Result { () throws(AssetError) in try calls(self) })
       }
     }
@@ -65,7 +91,7 @@ extension AssetStore {
 public struct AssetCalls: Error {
   /// What the body lacks, for operators.
   public let purpose: String
-  /// True when the shard must not be given up meanwhile.
+  /// True for a removal: the shard must not be given up meanwhile.
   public let holdsShard: Bool
   private let calls: @Sendable () throws(AssetError) -> Void
 
@@ -81,19 +107,22 @@ public struct AssetCalls: Error {
 
   /// Makes the calls on a thread that may block.
   /// - Parameters:
+  ///   - party: whose turn the calls take; empty for the server itself.
   ///   - mayBegin: asked there before.
   ///   - done: called there with the result; nil when the calls were not to begin.
   public func make(
-    if mayBegin: @escaping @Sendable () -> Bool = { true },
+    of party: String, if mayBegin: @escaping @Sendable () -> Bool = { true },
     _ done: @escaping @Sendable (Result<Void, AssetError>?) -> Void
   ) {
-    blockingThreads.run { done(mayBegin() ? Result { () throws(AssetError) in try calls() } : nil) }
+    let threads = holdsShard ? removalThreads : blockingThreads
+    threads.run(of: party) { done(mayBegin() ? Result { () throws(AssetError) in try calls() } : nil) }
   }
 
   /// Makes the calls on a thread that may block, so that tasks go on meanwhile.
-  public func make() async throws(AssetError) {
+  /// - Parameter party: see above.
+  public func make(of party: String = "") async throws(AssetError) {
     let result: Result<Void, AssetError> = await withCheckedContinuation { continuation in
-      make { continuation.resume(returning: $0 ?? .success(())) }
+      make(of: party) { continuation.resume(returning: $0 ?? .success(())) }
     }
     try result.get()
   }

@@ -36,7 +36,7 @@ public protocol AssetStore: Sendable {
   /// - Parameter assets: ascending by hash, without repetitions; at most 1000.
   func present(_ assets: [Asset], in shard: Int) throws(AssetError) -> Set<Asset>
   /// Puts a shard's contents into the spool, so that another shard can adopt them until `expiry` (seconds since 1970).
-  /// Durable on return.
+  /// Durable on return. Repetitions cost nothing.
   /// - Returns: the assets that the shard has.
   func offer(_ assets: [Asset], of shard: Int, until expiry: Int64) throws(AssetError) -> Set<Asset>
   /// How long a removal may still be carried out when its worker has no answer, or has lost the shard. Zero when

@@ -192,6 +192,26 @@ import Testing
     #expect(throws: AssetError.self) { try absent.claim(for: first) }
   }
 
+  @Test func `contents that are offered twice in an hour are copied once`() throws {
+    let copies = Atomic<Int>(0)
+    let store = try AssetEngine.bucket(
+      name, at: server.soundEndpoint,
+      observe: { event in
+        if case .attempt("PUT", _, _, _, _) = event { copies.add(1, ordering: .relaxed) }
+      })
+    let asset = try behind.put(Self.short, until: Self.expiry)
+    #expect(try behind.take(asset, into: 0) != nil)
+    let absent = Asset(hash: SHA256.hash([1]), byteCount: 1)
+    let later = Self.expiry * 2
+    #expect(try store.offer([asset, absent, asset, absent], of: 0, until: later) == [asset])
+    #expect(copies.load(ordering: .relaxed) == 2, "one of each")
+    #expect(try store.offer([asset], of: 0, until: later) == [asset])
+    #expect(copies.load(ordering: .relaxed) == 2)
+    #expect(try store.offer([asset], of: 0, until: later * 2) == [asset])
+    #expect(copies.load(ordering: .relaxed) == 3)
+    #expect(try store.take(asset, into: 1) != nil)
+  }
+
   @Test func `clients fetch plain contents by a URL, and sealed ones not`() async throws {
     let asset = try behind.put(Self.short, until: Self.expiry)
     _ = try behind.take(asset, into: 0)

@@ -43,20 +43,21 @@ struct AssetInliner: Sendable {
   }
 
   /// Reads contents on a thread that may block.
+  /// - Parameter party: whose turn that takes.
   /// - Returns: nil for an object with an asset whose content does not fit.
-  func inlinedApart(_ object: ObjectValues, recordName: String) async -> ObjectValues? {
+  func inlinedApart(_ object: ObjectValues, recordName: String, of party: String) async -> ObjectValues? {
     guard object.attributes.contains(where: \.value.isAsset) else { return object }
     // Dropped because the call throws nothing.
-    return try? await assets.apart { _ in try? inlined(object, recordName: recordName).get() }
+    return try? await assets.apart(of: party) { _ in try? inlined(object, recordName: recordName).get() }
   }
 
   /// Reads contents on a thread that may block.
-  func inlinedApart(_ transaction: HistoryTransaction) async -> HistoryTransaction {
+  func inlinedApart(_ transaction: HistoryTransaction, of party: String) async -> HistoryTransaction {
     guard transaction.changes.contains(where: { $0.attributes.contains(where: \.value.isAsset) }) else {
       return transaction
     }
     // Dropped because the call throws nothing.
-    return (try? await assets.apart { _ in inlined(transaction) }) ?? transaction
+    return (try? await assets.apart(of: party) { _ in inlined(transaction) }) ?? transaction
   }
 
   /// Values whose content does not fit the model stay links.

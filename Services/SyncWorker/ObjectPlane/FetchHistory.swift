@@ -43,7 +43,7 @@ extension StoreCall {
       }
       for row in rows {
         if var found = asked.filter.apply(to: try decoded(row, of: mirror)) {
-          if let inliner { found.transaction = await inliner.inlinedApart(found.transaction) }
+          if let inliner { found.transaction = await inliner.inlinedApart(found.transaction, of: request.party) }
           let encoded = page.encoded(found, number: row.number, token: mirror.historyToken(row.number))
           guard page.hasRoom(for: encoded) else { break reading }
           page.add(found, encoded)

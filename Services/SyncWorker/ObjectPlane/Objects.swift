@@ -34,7 +34,8 @@ extension StoreCall {
     let inliner = AssetInliner(
       assets: context.assets, shard: store.shard, deserializer: Deserializer(model.index), form: form)
     // Dropped because the import reports a record whose asset does not fit; here the link shows where it is.
-    if let inlined = await inliner.inlinedApart(answer.object, recordName: objectID) { answer.object = inlined }
+    let inlined = await inliner.inlinedApart(answer.object, recordName: objectID, of: request.party)
+    if let inlined { answer.object = inlined }
     return PlaneAnswer(
       body: answer.json(
         values: MirrorValueWriter(assets: assetLinks),

@@ -44,7 +44,7 @@ extension StoreCall {
         return added
       }
     }
-    transactions = try await large.moved(out: transactions, into: store.shard, log: context.log)
+    transactions = try await large.moved(out: transactions, into: store.shard, of: request.party, log: context.log)
 
     let rows = transactions.map {
       SavedRow(
@@ -284,15 +284,17 @@ package struct LargeValues {
   private static let changeByteCount = 600_000
   private static let smallByteCount = 1_000
 
-  /// - Parameter shard: the shard whose writer uses the assets next.
-  package mutating func moved(out transactions: [HistoryTransaction], into shard: Int, log: Log)
+  /// - Parameters:
+  ///   - shard: the shard whose writer uses the assets next.
+  ///   - party: whose turn the calls take.
+  package mutating func moved(out transactions: [HistoryTransaction], into shard: Int, of party: String, log: Log)
     async throws(RecordError) -> [HistoryTransaction]
   {
     var moved = transactions
     if hasLarge(transactions) {
       let unmoved = self
       do throws(AssetError) {
-        (moved, contents) = try await assets.apart { _ throws(AssetError) in
+        (moved, contents) = try await assets.apart(of: party) { _ throws(AssetError) in
           var values = unmoved
           return (try values.moved(out: transactions), values.contents)
         }
@@ -300,7 +302,7 @@ package struct LargeValues {
         throw RecordError(storing: error, log: log)
       }
     }
-    try await assets.prepare(moved.flatMap(\.assets), for: shard, log: log)
+    try await assets.prepare(moved.flatMap(\.assets), for: shard, of: party, log: log)
     return moved
   }
 

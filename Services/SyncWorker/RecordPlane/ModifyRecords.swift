@@ -35,7 +35,7 @@ extension RecordPlaneCall {
           schema, quota: try await quota(),
           shard: store.shard, context),
         permissions: schema.permissions(of: request.caller, in: database), key: key, finder: finder, people: people)
-      try await context.assets.prepare(modify.assets, for: store.shard, log: context.log)
+      try await context.assets.prepare(modify.assets, for: store.shard, of: request.party, log: context.log)
       let pending = store.enqueue(expecting: { modification.lookups }) { transaction in
         try modification.commit(in: transaction)
       }

@@ -46,7 +46,7 @@ extension RecordPlaneCall {
     let offered: Set<Asset>
     do throws(AssetError) {
       let known = found.compactMap(\.asset)
-      offered = try await assets.apart { assets throws(AssetError) in
+      offered = try await assets.apart(of: request.party) { assets throws(AssetError) in
         try assets.offer(known, of: shard, until: expiry)
       }
     } catch {

@@ -43,7 +43,7 @@ extension StoreCall {
         isEncrypted: index.isEncrypted(transaction.changes),
         assets: transaction.assets)
     }
-    try await context.assets.prepare(saved.flatMap(\.assets), for: store.shard, log: context.log)
+    try await context.assets.prepare(saved.flatMap(\.assets), for: store.shard, of: request.party, log: context.log)
     let append = store.enqueue { transaction -> (last: Int64, since: Int64, event: Int64) in
       guard let current = try transaction.mirror(key: mirror.key) else { throw Self.wasRemoved }
       var new: [(place: Int, transaction: HistoryTransaction)] = []

@@ -87,7 +87,7 @@ package struct SharedForward: Sendable {
     let names = Set(backlog.outgoing.lazy.flatMap(\.transaction.changes).flatMap(\.names))
     let (places, away) = try await home.located(names.sorted())
     let parts = SharedParts(backlog.outgoing, places, isComplete: away.isEmpty, model: model.index)
-    try await offer(parts.outgoing.flatMap(\.transaction.assets))
+    try await offer(parts.outgoing.flatMap(\.transaction.assets), of: backlog)
     let sending = PartSending(home: home, model: model.index, parts: parts)
     let sent = await askAll(parts.parts.keys.sorted()) { owner throws(RecordError) in await sending.send(to: owner) }
     var result = ForwardResult(mirror: mirror, now: context.clock.now)
@@ -168,12 +168,14 @@ package struct SharedForward: Sendable {
   }
 
   /// Offers large values to owners' shards, from the folder of uploads.
-  private func offer(_ assets: [Asset]) async throws(RecordError) {
+  private func offer(_ assets: [Asset], of backlog: Backlog) async throws(RecordError) {
     if assets.isEmpty { return }
     do throws(AssetError) {
       let (shard, expiry) = (store.shard, AssetLifetime.uploadExpiry(at: context.clock.now))
-      _ = try await context.object.assets.apart { store throws(AssetError) in
-        try store.offer(Array(Set(assets)), of: shard, until: expiry)
+      let user = Caller(userRecordName: backlog.mirror.userRecordName)
+      let party = user.party(in: backlog.database.container)
+      _ = try await context.object.assets.apart(of: party) { store throws(AssetError) in
+        try store.offer(assets, of: shard, until: expiry)
       }
     } catch {
       throw RecordError(storing: error, log: context.log)

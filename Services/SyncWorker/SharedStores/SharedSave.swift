@@ -188,7 +188,8 @@ extension SharedCall {
     var large = LargeValues(
       assets: call.context.assets, expiry: AssetLifetime.uploadExpiry(at: call.now),
       thresholdByteCount: call.context.assetThresholdByteCount)
-    return try await large.moved(out: transactions, into: call.store.shard, log: call.context.log)
+    return try await large.moved(
+      out: transactions, into: call.store.shard, of: call.request.party, log: call.context.log)
   }
 
   /// - Throws: `NOT_FOUND` for updates of unknown objects, 134060 and 2988 for objects with no zone or with two,

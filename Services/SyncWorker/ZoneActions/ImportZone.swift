@@ -29,7 +29,8 @@ extension ZoneCall {
       body, receipts: context.signing.reader(for: request), takesHashes: request.caller.isOperator)
     let schema = try await schema(covering: lines)
     let terms = terms(.import, schema, quota: await ownersQuota())
-    try await context.assets.prepare(lines.records.flatMap(\.record.assets), for: store.shard, log: context.log)
+    try await context.assets.prepare(
+      lines.records.flatMap(\.record.assets), for: store.shard, of: request.party, log: context.log)
     let commit = store.enqueue { transaction in try write(lines, merges: merges, terms, in: transaction) }
     startNext()
     let result = try await value(of: commit)

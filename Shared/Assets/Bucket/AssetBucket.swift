@@ -45,7 +45,7 @@ public final class AssetBucket: AssetStore {
 
   private static let knownSeconds: Int64 = 5
   private static let knownLimit = 10_000
-  /// The time after which a preparation asks for no further content.
+  /// The time after which a preparation or an offer asks for no further content.
   private static let preparationSeconds: Int64 = 30
   /// The server refuses a removal that comes later than `S3Request.lifetime`, and has the same time once more to end
   /// one that it has begun.
@@ -81,7 +81,7 @@ public final class AssetBucket: AssetStore {
   public func prepare(_ assets: Set<Asset>, for shard: Int) throws(AssetError) {
     let deadline = connection.now + Self.preparationSeconds
     var hours: [Int64]?
-    for asset in assets.sorted(by: { $0.hash.lexicographicallyPrecedes($1.hash) }) {
+    for asset in Self.ascending(assets) {
       if connection.now >= deadline { throw .unavailable("\(location): copies for shard \(shard) take too long") }
       let place = Place(shard: shard, hash: asset.hash)
       state.withLock { $0.sought[place, default: Search()].callCount += 1 }
@@ -89,6 +89,10 @@ public final class AssetBucket: AssetStore {
       end(search: place, found)
       _ = try found.get()
     }
+  }
+
+  private static func ascending(_ assets: Set<Asset>) -> [Asset] {
+    assets.sorted { $0.hash.lexicographicallyPrecedes($1.hash) }
   }
 
   private func end(search place: Place, _ found: Result<Bool, AssetError>) {
@@ -160,11 +164,15 @@ public final class AssetBucket: AssetStore {
     return present
   }
 
+  /// Copies one content after the other, and gives up after a while: the next attempt skips what was copied.
   public func offer(_ assets: [Asset], of shard: Int, until expiry: Int64) throws(AssetError) -> Set<Asset> {
+    let deadline = connection.now + Self.preparationSeconds
     var offered: Set<Asset> = []
-    for asset in assets {
+    for asset in Self.ascending(Set(assets)) {
+      if connection.now >= deadline { throw .unavailable("\(location): copies from shard \(shard) take too long") }
       let target = spoolKey(SpoolHour.hour(of: expiry), Hex.encode(asset.hash))
-      if try copy(key(of: asset.hash, shard: shard), to: target) { offered.insert(asset) }
+      if try form(of: target, asset) == nil, try !copy(key(of: asset.hash, shard: shard), to: target) { continue }
+      offered.insert(asset)
     }
     return offered
   }

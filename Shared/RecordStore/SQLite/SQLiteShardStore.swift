@@ -117,7 +117,7 @@ public final class SQLiteShardStore: ShardStore {
         return try await readOnce(within: time, isLong: isLong, of: party, body)
       } catch let calls as AssetCalls where runCount < AssetCalls.runLimit {
         runCount += 1
-        do throws(AssetError) { try await calls.make() } catch { throw StoreError(error) }
+        do throws(AssetError) { try await calls.make(of: party) } catch { throw StoreError(error) }
       }
     }
   }

@@ -126,7 +126,7 @@ final class ShardCore: Sendable {
       return nil
     }
     if let refusal { return body.settle(refusal) }
-    calls.make(if: { self.begins(calls) }) { [self] result in
+    calls.make(of: body.party, if: { self.begins(calls) }) { [self] result in
       switch result {
       case .success: push(body)
       case .failure(let error): body.settle(StoreError(error))
