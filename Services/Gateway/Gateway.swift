@@ -237,6 +237,7 @@ struct Gateway: HTTPHandler {
     case .asset:
       try uploads.checkFolder()
       let url = try AssetDownloads.url(of: request, key: try await secrets.signingKey(), now: wallClock.now / 1000)
+      try take(.downloads(party: AssetDownloads.party(request, url)))
       if let reader = url.reader { try await check(reader) }
       // Contents of databases that were split off have moved to another shard's part.
       let places = forwarding.cluster.layout?.heirs(of: url.shard) ?? [url.shard]

@@ -212,6 +212,24 @@ import Testing
     #expect(try store.take(asset, into: 1) != nil)
   }
 
+  @Test func `of an object for a client a short range is read first, and longer ones as it reads on`() throws {
+    let asset = try behind.put(Self.long, until: Self.expiry)
+    _ = try behind.take(asset, into: 0)
+    let key = behind.key(of: asset.hash, shard: 0)
+    let bytes = try #require(try ObjectBytes(key, in: behind, for: .client))
+    #expect(bytes.byteCount == Int64(Self.long.count))
+    #expect(bytes.heldByteCount < 70_000 && bytes.windowByteCount == 256 << 10)
+    var (offset, most) = (0, 0)
+    while offset < Self.long.count {
+      let count = min(65_536, Self.long.count - offset)
+      #expect(try bytes.read(at: Int64(offset), count: count) == Array(Self.long[offset..<offset + count]))
+      offset += count
+      most = max(most, bytes.heldByteCount)
+    }
+    #expect(most == bytes.windowByteCount)
+    #expect(try bytes.read(at: 3, count: 2) == Array(Self.long[3..<5]) && bytes.heldByteCount < 70_000)
+  }
+
   @Test func `clients fetch plain contents by a URL, and sealed ones not`() async throws {
     let asset = try behind.put(Self.short, until: Self.expiry)
     _ = try behind.take(asset, into: 0)

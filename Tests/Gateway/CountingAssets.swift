@@ -15,7 +15,8 @@ final class CountingAssets: AssetStore {
     let store: CountingAssets
     var name: String { file.name }
     var byteCount: Int64 { file.byteCount }
-    var areLocal: Bool { true }
+    var areLocal: Bool { store.areLocal }
+    var windowByteCount: Int { store.areLocal ? 0 : 256 << 10 }
     var address: String? { nil }
     var identity: FileIdentity? { file.identity }
     func read(at offset: Int64, count: Int) throws(AssetError) -> [UInt8] {
@@ -29,7 +30,12 @@ final class CountingAssets: AssetStore {
 
   let uploadMemoryByteCount: Int
 
-  init(uploadMemoryByteCount: Int = 0) { self.uploadMemoryByteCount = uploadMemoryByteCount }
+  private let areLocal: Bool
+
+  init(uploadMemoryByteCount: Int = 0, areLocal: Bool = true) {
+    self.uploadMemoryByteCount = uploadMemoryByteCount
+    self.areLocal = areLocal
+  }
 
   // Dropped because a failed removal must not hide the test's own failure.
   deinit { try? FileManager.default.removeItem(atPath: folder.directory) }

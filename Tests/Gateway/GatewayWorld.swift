@@ -234,7 +234,7 @@ final class GatewayWorld: Sendable {
         freeByteCount: freeByteCount, log: .silent, metrics: metrics),
       findAsset: assets.map { ServedContent.finder(in: $0, timing: timing, log: .silent) }
         ?? (servesAssets
-          ? { @Sendable hash, shard in
+          ? { @Sendable hash, shard, _ in
             ServedContent(byteCount: 1000, address: directAddress) { offset, byteCount in
               .content(FoundContent(hash, shard), offset: offset, byteCount: byteCount)
             }
