@@ -201,7 +201,10 @@ struct Gateway: HTTPHandler {
     let response = try await respond(exchange, match, address, caller)
     // A caller whose credentials ended while the answer was held must not get it. Without changes this asks nobody.
     if let question, exchange.wait == .change {
-      try await check(question, credentials, need, &exchange)
+      let present = try await check(question, credentials, need, &exchange)
+      if let member = present.member, let container = address.container {
+        try Self.expect(member, toSee: container)
+      }
     }
     return response
   }
