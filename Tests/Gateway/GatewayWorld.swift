@@ -106,10 +106,10 @@ final class GatewayWorld: Sendable {
     uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
     worker: Worker? = nil, resolver: Resolver? = nil, sharing: Sharing? = nil,
     publicURL: String = "http://gateway", console: ConsoleSite? = nil,
-    freeByteCount: @escaping @Sendable () -> Int64? = { nil }
+    freeByteCount: @escaping @Sendable () -> Int64? = { nil }, waiterLimit: Int = 2
   ) async throws {
     let cluster = Cluster(name: "gateway", role: .gateway)
-    state = GatewayState(cluster: cluster, timing: timing, waiterLimit: 2)
+    state = GatewayState(cluster: cluster, timing: timing, waiterLimit: waiterLimit)
     let relay = Relay()
     var share = BusHandlers()
     share.on(Authenticate.self) { message, _, _ in Answer(relay.world.authenticate(message)) }
