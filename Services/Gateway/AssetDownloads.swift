@@ -15,6 +15,8 @@ struct ServedContent: Sendable {
   let byteCount: UInt64
   /// The URL by which the client fetches the content from the store itself; nil when this process sends it.
   var address: String?
+  /// Memory that the content holds while it is sent. Unit: bytes.
+  var heldByteCount = 0
   let body: @Sendable (_ offset: UInt64, _ byteCount: UInt64) -> HTTPResponse.Body
   /// Called before the body is made, because a damaged content must not be sent.
   /// - Parameter party: whose turn the look at the content takes.
@@ -23,7 +25,9 @@ struct ServedContent: Sendable {
 
 /// Answers downloads from the store of assets.
 struct AssetDownloads: Sendable {
-  typealias Find = @Sendable (_ hash: [UInt8], _ shard: Int) async throws(RecordError) -> ServedContent?
+  /// - Parameter party: whose turn the look for the content takes, and reading it.
+  typealias Find =
+    @Sendable (_ hash: [UInt8], _ shard: Int, _ party: String) async throws(RecordError) -> ServedContent?
 
   /// Finds a shard's content; nil: this gateway serves no assets.
   let find: Find?
@@ -44,7 +48,8 @@ struct AssetDownloads: Sendable {
   func response(to request: HTTPRequest, of url: AssetURL, in shards: [Int]) async throws(RecordError) -> HTTPResponse {
     guard let find else { throw RecordError(.notFound, "This gateway does not serve assets") }
     var found: ServedContent?
-    for shard in shards where found == nil { found = try await find(url.hash, shard) }
+    let party = Self.party(request, url)
+    for shard in shards where found == nil { found = try await find(url.hash, shard, party) }
     guard let content = found else { throw RecordError(.notFound, "The asset does not exist") }
     let byteCount = content.byteCount
     let tag = "\"\(Hex.encode(url.hash))\""
@@ -63,19 +68,21 @@ struct AssetDownloads: Sendable {
     let isSame = request.header("if-range").map { $0 == tag } ?? true
     let range = ByteRange(isSame ? request.header("range") : nil, of: byteCount)
     let contentRange = (name: "Content-Range", value: range.contentRange(of: byteCount))
-    if range != .unsatisfiable { try await content.check(Self.party(request, url)) }
+    if range != .unsatisfiable { try await content.check(party) }
+    var response: HTTPResponse
     switch range {
     case .whole:
-      return HTTPResponse(status: 200, headers: headers, body: content.body(0, byteCount))
+      response = HTTPResponse(status: 200, headers: headers, body: content.body(0, byteCount))
     case .part(let offset, let count):
-      return HTTPResponse(
-        status: 206, headers: headers + [contentRange], body: content.body(offset, count))
+      response = HTTPResponse(status: 206, headers: headers + [contentRange], body: content.body(offset, count))
     case .unsatisfiable: return HTTPResponse(status: 416, headers: [contentRange])
     }
+    response.heldByteCount = content.heldByteCount
+    return response
   }
 
   /// A participant's address names them. An owner's names nobody, and counts for the network that the request is from.
-  private static func party(_ request: HTTPRequest, _ url: AssetURL) -> String {
+  static func party(_ request: HTTPRequest, _ url: AssetURL) -> String {
     url.reader.map { Caller(userRecordName: $0.userRecordName).party(in: $0.container) }
       ?? request.clientNetwork.description
   }
@@ -119,7 +126,9 @@ extension ServedContent {
   /// Bytes that are read ahead of a client.
   private static let pieceByteCount = 64 * 1024
 
-  private init(_ content: AssetContent, in store: any AssetStore, _ checks: ContentChecks, log: Log) {
+  private init(
+    _ content: AssetContent, in store: any AssetStore, for party: String, _ checks: ContentChecks, log: Log
+  ) {
     let read = ReadContent(content, log: log)
     self.init(byteCount: UInt64(content.byteCount), address: content.address) { offset, byteCount in
       if content.isLocal { return .content(read, offset: offset, byteCount: byteCount) }
@@ -130,7 +139,7 @@ extension ServedContent {
         let limit = Int(min(offset + byteCount - start, UInt64(Self.pieceByteCount)))
         if limit == 0 || Task.isCancelled { return nil }
         // Dropped because the calls throw nothing.
-        let piece = try? await store.apart { _ in read.read(at: start, limit: limit) }
+        let piece = try? await store.apart(of: party) { _ in read.read(at: start, limit: limit) }
         guard let piece else { return nil }
         position.withLock { $0 += UInt64(piece.count) }
         return piece
@@ -139,15 +148,18 @@ extension ServedContent {
     } check: { party throws(RecordError) in
       try await checks.check(content, in: store, for: party)
     }
+    // One piece is being sent, and the next one waits for that.
+    let most = content.windowByteCount + 2 * Self.pieceByteCount
+    if !content.isLocal { heldByteCount = Int(min(Int64(most), 3 * content.byteCount)) }
   }
 
   /// Finds contents of a store.
   static func finder(in store: any AssetStore, timing: Timing, log: Log) -> AssetDownloads.Find {
     let checks = ContentChecks(timing, log: log)
-    return { hash, shard throws(RecordError) in
+    return { hash, shard, party throws(RecordError) in
       do throws(AssetError) {
-        let content = try await store.apart { store throws(AssetError) in try store.open(hash, of: shard) }
-        return content.map { ServedContent($0, in: store, checks, log: log) }
+        let content = try await store.apart(of: party) { store throws(AssetError) in try store.open(hash, of: shard) }
+        return content.map { ServedContent($0, in: store, for: party, checks, log: log) }
       } catch {
         throw RecordError(of: error, log)
       }

@@ -16,7 +16,8 @@ struct AssetUploads: Sendable {
   struct Limits: Sendable {
     /// Uploads at a time; the next one gets `tryAgainLater`.
     var count = 512
-    /// Bytes of memory that uploads may hold while the store takes them; the next one gets `tryAgainLater`.
+    /// Bytes of memory that uploads may hold while the store takes them; the next one gets `tryAgainLater`. One user's
+    /// hold a sixth of that, and the next one is `throttled`.
     var memoryByteCount: Int64 = 128 << 20
     /// Limits of one user.
     var book = UploadBook.Limits()
@@ -88,23 +89,32 @@ struct AssetUploads: Sendable {
         "crowded",
         RecordError(.tryAgainLater, "Too many uploads are under way", retryAfter: RetryPlan.retryAfterSeconds))
     }
+    let user = url.user.userRecordName
+    let most = Int64(min(byteCount ?? byteLimit, byteLimit))
     let room = freeByteCount().map { $0 - limits.reserveByteCount } ?? .max
-    guard let space = expected.take(Int64(min(byteCount ?? byteLimit, byteLimit)), of: room) else {
+    let space: ExpectedBytes.Share
+    switch expected.take(most, of: room, for: user) {
+    case .success(let taken): space = taken
+    case .failure(.user): throw refused("user", Self.tooMany)
+    case .failure(.all):
       throw refused(
         "full",
         RecordError(
           .tryAgainLater, "The server has no space left for uploads; nothing was stored",
           retryAfter: RecordError.noSpace.retryAfter))
     }
-    let most = Int64(min(byteCount ?? byteLimit, byteLimit, store.uploadMemoryByteCount))
-    guard let memory = held.take(most, of: limits.memoryByteCount) else {
+    let memory: ExpectedBytes.Share
+    switch held.take(min(most, Int64(store.uploadMemoryByteCount)), of: limits.memoryByteCount, for: user) {
+    case .success(let taken): memory = taken
+    case .failure(let refusal):
       space.giveBack()
+      if refusal == .user { throw refused("user", Self.tooMany) }
       throw refused(
         "crowded",
         RecordError(.tryAgainLater, "Too many uploads are under way", retryAfter: RetryPlan.retryAfterSeconds))
     }
     let slot: UploadSlot
-    switch book.begin(url.user.userRecordName, [space, memory], wallClock) {
+    switch book.begin(user, [space, memory], wallClock) {
     case .success(let taken): slot = taken
     case .failure(let error):
       space.giveBack()
@@ -122,6 +132,9 @@ struct AssetUploads: Sendable {
         space.wrote(Int64($0))
       })
   }
+
+  fileprivate static let tooMany = RecordError(
+    .throttled, "You have too many uploads under way", retryAfter: RetryPlan.retryAfterSeconds)
 
   private func refused(_ outcome: String, _ error: RecordError) -> RecordError {
     uploads["refused_" + outcome].increment()
@@ -193,9 +206,10 @@ final class AssetUploadSink: HTTPBodySink {
     return upload.take(piece, resume: resume)
   }
 
+  /// Discards the content, unless it is stored or discarded already.
   func abort() {
+    guard slot.release(byteCount: 0) else { return }
     upload.abort()
-    slot.release(byteCount: 0)
     onAbort()
   }
 }
@@ -206,10 +220,12 @@ final class AssetUploadSink: HTTPBodySink {
 fileprivate final class ExpectedBytes: Sendable {
   final class Share: Sendable {
     private let rest: Mutex<Int64>
+    private let user: String
     private let owner: ExpectedBytes
 
-    fileprivate init(_ byteCount: Int64, of owner: ExpectedBytes) {
+    fileprivate init(_ byteCount: Int64, for user: String, of owner: ExpectedBytes) {
       rest = Mutex(byteCount)
+      self.user = user
       self.owner = owner
     }
 
@@ -219,20 +235,49 @@ fileprivate final class ExpectedBytes: Sendable {
         rest -= given
         return given
       }
-      owner.total.withLock { $0 -= given }
+      owner.giveBack(given, of: user)
     }
 
     func giveBack() { wrote(.max) }
   }
 
-  private let total = Mutex<Int64>(0)
+  /// The limit that a reservation would exceed.
+  enum Refusal: Error {
+    case user, all
+  }
 
-  /// - Parameter room: bytes that all uploads together may reserve.
-  func take(_ byteCount: Int64, of room: Int64) -> Share? {
-    total.withLock { total in
-      guard room >= 0, byteCount <= room, total <= room - byteCount else { return nil }
-      total += byteCount
-      return Share(byteCount, of: self)
+  private struct State {
+    var total: Int64 = 0
+    var users: [String: Int64] = [:]
+  }
+
+  /// The part of the room that one user may reserve is one over this number.
+  private static let userDivisor: Int64 = 6
+
+  private let state = Mutex(State())
+
+  /// - Parameters:
+  ///   - room: bytes that all uploads together may reserve.
+  ///   - user: may reserve a share of the room, and in any case the bytes of one upload.
+  func take(_ byteCount: Int64, of room: Int64, for user: String) -> Result<Share, Refusal> {
+    state.withLock { state in
+      let own = state.users[user] ?? 0
+      guard own == 0 || own + byteCount <= room / Self.userDivisor else { return .failure(.user) }
+      guard room >= 0, byteCount <= room, state.total <= room - byteCount else { return .failure(.all) }
+      if byteCount > 0 {
+        state.total += byteCount
+        state.users[user] = own + byteCount
+      }
+      return .success(Share(byteCount, for: user, of: self))
+    }
+  }
+
+  private func giveBack(_ byteCount: Int64, of user: String) {
+    guard byteCount > 0 else { return }
+    state.withLock { state in
+      state.total -= byteCount
+      let own = (state.users[user] ?? 0) - byteCount
+      state.users[user] = own > 0 ? own : nil
     }
   }
 }
@@ -256,8 +301,7 @@ fileprivate final class SharedUploadBook: Sendable {
           for share in shares { share.giveBack() }
           book.withLock { $0.end(user, byteCount: byteCount, now: wallClock.now / 1000) }
         })
-    case .slots:
-      .failure(RecordError(.throttled, "You have too many uploads under way", retryAfter: RetryPlan.retryAfterSeconds))
+    case .slots: .failure(AssetUploads.tooMany)
     case .bytes(let seconds):
       .failure(RecordError(.throttled, "You have reached the limit of uploads in a day", retryAfter: seconds))
     }
@@ -271,12 +315,14 @@ fileprivate final class UploadSlot: Sendable {
   init(_ end: @escaping @Sendable (_ byteCount: Int64) -> Void) { self.end = Mutex(end) }
   deinit { release(byteCount: 0) }
 
-  func release(byteCount: Int64) {
+  /// - Returns: false when the place was given back before.
+  @discardableResult func release(byteCount: Int64) -> Bool {
     let end = end.withLock { end in
       defer { end = nil }
       return end
     }
     end?(byteCount)
+    return end != nil
   }
 }
 

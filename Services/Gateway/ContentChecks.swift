@@ -59,7 +59,7 @@ final class ContentChecks: Sendable {
         defer { giveLaneBack(of: party) }
         if Task.isCancelled { throw RecordError(.tryAgainLater, "The client did not wait for the content") }
         if begin(file) {
-          let outcome = await compare(content, in: store)
+          let outcome = await compare(content, in: store, for: party)
           end(file, outcome)
           return try outcome.get()
         }
@@ -68,9 +68,9 @@ final class ContentChecks: Sendable {
     }
   }
 
-  private func compare(_ content: AssetContent, in store: any AssetStore) async -> Outcome {
+  private func compare(_ content: AssetContent, in store: any AssetStore, for party: String) async -> Outcome {
     do throws(AssetError) {
-      return .success(try await store.apart { _ throws(AssetError) in try content.compareWithName() })
+      return .success(try await store.apart(of: party) { _ throws(AssetError) in try content.compareWithName() })
     } catch {
       return .failure(RecordError(of: error, log))
     }

@@ -14,6 +14,15 @@ struct Forwarding: Sendable {
   let waiters: ChangeWaiters
   let timing: Timing
   let limit: Duration
+  private let polls = PollGate()
+
+  init(bus: any Bus, cluster: Cluster, waiters: ChangeWaiters, timing: Timing, limit: Duration) {
+    self.bus = bus
+    self.cluster = cluster
+    self.waiters = waiters
+    self.timing = timing
+    self.limit = limit
+  }
 
   var calls: ShardCalls { ShardCalls(bus: bus, cluster: cluster, timing: timing) }
 
@@ -37,19 +46,25 @@ struct Forwarding: Sendable {
     _ request: DatabaseRequest, body: [UInt8], waiting wait: Duration, for subject: ChangeWaiters.Subject
   ) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     let start = timing.now()
-    var answer = try await forward(request, body: body)
+    var answer = try await ask(request, body: body)
     guard answer.reply.mayWait == true, let registration = await waiters.register(for: subject) else { return answer }
     do throws(RecordError) {
-      var reason = ChangeWaiters.Reason.changed
-      while reason == .changed {
+      var asks = true
+      while asks {
         // The first round asks at once: a change may have come between the first answer and the registration.
-        answer = try await forward(request, body: body)
+        let fresh = try await askUnlessBusy(request, body: body)
+        if let fresh { answer = fresh }
         let left = wait - (timing.now() - start)
-        guard answer.reply.mayWait == true, left > .zero, !Task.isCancelled else { break }
-        reason = await waiters.wait(registration, within: left)
-        // This last request makes a lost push harmless. After a hang-up it is left out, because nobody reads the
-        // answer.
-        if reason == .timeUp, !Task.isCancelled { answer = try await forward(request, body: body) }
+        guard fresh?.reply.mayWait ?? (fresh == nil), left > .zero, !Task.isCancelled else { break }
+        let pause = fresh == nil ? min(left, Self.busyPause) : left
+        asks = await waiters.wait(registration, within: pause) == .changed
+        if asks { continue }
+        // The time is over, the client is gone, or the gateway stops: then the client asks again by itself.
+        let isOver = await waiters.isClosed
+        if isOver || Task.isCancelled { break }
+        asks = pause < left
+        // This last request makes a lost push harmless.
+        if !asks, let last = try await askUnlessBusy(request, body: body) { answer = last }
       }
     } catch {
       await waiters.leave(registration)
@@ -57,5 +72,35 @@ struct Forwarding: Sendable {
     }
     await waiters.leave(registration)
     return answer
+  }
+
+  /// A poll's pause before it asks a busy worker again.
+  private static let busyPause = Duration.seconds(1)
+
+  /// Forwards a poll's request when it is its turn.
+  /// - Throws: `tryAgainLater` when that takes too long.
+  private func ask(_ request: DatabaseRequest, body: [UInt8]) async throws(RecordError) -> Answer<DatabaseRequest.Reply>
+  {
+    let start = timing.now()
+    let (worker, party) = (cluster.holder(of: request.database) ?? "", request.party)
+    await polls.enter(worker, party)
+    defer { polls.leave(worker, party) }
+    guard timing.now() - start <= limit, !Task.isCancelled else {
+      throw RecordError(
+        .tryAgainLater, "Too many requests wait for the worker", retryAfter: RetryPlan.retryAfterSeconds)
+    }
+    return try await forward(request, body: body)
+  }
+
+  /// - Returns: nil when the worker does not answer now.
+  private func askUnlessBusy(_ request: DatabaseRequest, body: [UInt8]) async throws(RecordError)
+    -> Answer<DatabaseRequest.Reply>?
+  {
+    do throws(RecordError) {
+      return try await ask(request, body: body)
+    } catch {
+      guard error.code == .tryAgainLater else { throw error }
+      return nil
+    }
   }
 }

@@ -129,11 +129,19 @@ extension Gateway {
 
   /// The database or store that a held request of the object plane waits for; nil for calls that are never held.
   private static func waitingSubject(of request: DatabaseRequest) -> ChangeWaiters.Subject? {
-    switch request.route {
-    case .store(.fetchChanges, _, _): .database(request.database)
-    case .store(.fetchEvents, let store, _), .store(.status, let store, _): .store(request.database, store)
-    default: nil
-    }
+    guard case .store(let call, let store, _) = request.route, call.canWait else { return nil }
+    return call == .fetchChanges ? .database(request.database) : .store(request.database, store)
+  }
+
+  /// What a request waits for; nil for one that is answered at once. A parameter `wait` that a call does not know, or
+  /// that stands for no time, is no wait.
+  static func wait(of request: HTTPRequest, _ match: RouteMatch) -> IncomingRequest.Wait? {
+    guard case .store(let call, _, _)? = match.databaseRoute else { return nil }
+    let text = request.query("wait")
+    if call == .saveTransactions { return text == "export" ? .export : nil }
+    if call == .fetchEvents, wantsStream(request) { return .change }
+    // Dropped because the call refuses what is no number of seconds.
+    return call.canWait && (try? wait(text)) != nil ? .change : nil
   }
 
   /// Calls that operators look at in trouble. They fail sooner than clients' calls.
@@ -204,6 +212,11 @@ extension Gateway {
     }
     return seconds == 0 ? nil : .seconds(min(seconds, longestWaitSeconds))
   }
+}
+
+extension StoreRoute {
+  /// True if a client can ask to wait until the call has something new to tell.
+  fileprivate var canWait: Bool { self == .fetchChanges || self == .fetchEvents || self == .status }
 }
 
 extension HTTPResponse {

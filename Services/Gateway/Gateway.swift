@@ -99,6 +99,8 @@ struct Gateway: HTTPHandler {
     } catch {
       response = ErrorAnswer.response(error, uuid: exchange.traceID, showsCKErrorCode: exchange.isMirror)
       if let allowed = exchange.allowedMethods { response.headers.append(("Allow", allowed)) }
+      // The server has handed the content over, so nobody else discards it.
+      (request.sink as? AssetUploadSink)?.abort()
     }
     response.headers.append(("X-Apple-Request-UUID", exchange.traceID))
     response.party = exchange.party
@@ -141,8 +143,10 @@ struct Gateway: HTTPHandler {
   private static let readCalls: Set = ["resolve", "accept", "decline", "requestAccess"]
 
   func intake(of request: HTTPRequest) -> HTTPBodyIntake {
-    guard request.method == .post || request.method == .put, request.pathSegments.starts(with: AssetUploadURL.prefix)
-    else { return bodyIntake(of: request) }
+    guard request.method == .post, request.pathSegments.starts(with: AssetUploadURL.prefix) else {
+      return bodyIntake(of: request)
+    }
+    if isConsoleOnly { return .refuse(refusal(Self.unknownPath)) }
     do throws(RecordError) {
       return .stream(
         try uploads.sink(
@@ -192,11 +196,15 @@ struct Gateway: HTTPHandler {
       credentials: credentials)
     let caller = try await authenticate(question, credentials, need, &exchange)
     exchange.party = Self.party(of: caller, in: address)
-    exchange.place = try place(for: caller, exchange, match, address)
+    exchange.wait = Self.wait(of: request, match)
+    exchange.place = try place(for: caller, exchange, address)
     let response = try await respond(exchange, match, address, caller)
     // A caller whose credentials ended while the answer was held must not get it. Without changes this asks nobody.
-    if let question, request.method == .get, request.query("wait") != nil {
-      try await check(question, credentials, need, &exchange)
+    if let question, exchange.wait == .change {
+      let present = try await check(question, credentials, need, &exchange)
+      if let member = present.member, let container = address.container {
+        try Self.expect(member, toSee: container)
+      }
     }
     return response
   }
@@ -232,6 +240,7 @@ struct Gateway: HTTPHandler {
     case .asset:
       try uploads.checkFolder()
       let url = try AssetDownloads.url(of: request, key: try await secrets.signingKey(), now: wallClock.now / 1000)
+      try take(.downloads(party: AssetDownloads.party(request, url)))
       if let reader = url.reader { try await check(reader) }
       // Contents of databases that were split off have moved to another shard's part.
       let places = forwarding.cluster.layout?.heirs(of: url.shard) ?? [url.shard]

@@ -66,7 +66,7 @@ final class GatewayMetrics: Sendable {
   func countThrottled(by kind: String) { throttled[kind].increment() }
   func countCompressible(isCompressed: Bool) { compressible[isCompressed ? "gzip" : "plain"].increment() }
 
-  /// - Parameter isHeld: true when the client asked to wait for a change; holds have their own histogram.
+  /// - Parameter isHeld: true when the client asked to wait; holds have their own histogram.
   func count(route: String, status: Int, took duration: Duration, isHeld: Bool) {
     let (requests, durations) = figures(of: Ending(route: route, status: status, isHeld: isHeld))
     requests.increment()

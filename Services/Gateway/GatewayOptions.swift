@@ -60,7 +60,7 @@ extension GatewayService {
         help:
           """
           The limit of requests a second for one credential (API and user token, server key; for one address, of tries \
-          to sign in); the gateway answers more with THROTTLED. 0: no limit.
+          to sign in, and of downloads); the gateway answers more with THROTTLED. 0: no limit.
           """
       ),
       Option(

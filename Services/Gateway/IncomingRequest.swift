@@ -6,6 +6,13 @@ import ServiceBus
 
 /// The facts about a request that is being answered.
 struct IncomingRequest: Sendable {
+  enum Wait: Hashable, Sendable {
+    /// For a change (`wait=`, event streams): the gateway holds the request, and nobody works on it meanwhile.
+    case change
+    /// For the export of a save: the worker holds the request.
+    case export
+  }
+
   /// For a call of the console, the operator call that it means.
   var request: HTTPRequest
   /// Drawn by the gateway, so it is unique. The directory recognises repetitions of a request by it.
@@ -24,6 +31,8 @@ struct IncomingRequest: Sendable {
   var isPage = false
   /// True for pages and calls of the console, whose credentials are in its cookie.
   var isConsole = false
+  /// What the client waits for, once the route is known; nil for a request that is answered at once.
+  var wait: Wait?
   /// The request's place among those under way, once its caller is known.
   var place: RequestPlaces.Place?
   /// The party whose memory budget pays for the answer; nil: the sender's address pays.

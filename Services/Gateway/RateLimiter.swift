@@ -40,6 +40,8 @@ final class RateLimiter: Sendable {
     case serverKey(String)
     /// Uploads: their addresses carry no token but name the user.
     case uploads(user: String)
+    /// Downloads: an address names its participant. The others count for the network that they come from.
+    case downloads(party: String)
     /// Attempts with credentials that this gateway does not know yet.
     case address(ClientNetwork)
 
@@ -49,6 +51,7 @@ final class RateLimiter: Sendable {
       case .tokens: "tokens"
       case .serverKey: "key"
       case .uploads: "upload"
+      case .downloads: "download"
       case .address: "address"
       }
     }

@@ -21,7 +21,7 @@ struct RequestLog: Sendable {
   private static let slowLimit = Duration.seconds(2)
 
   func tell(of exchange: IncomingRequest, status: Int, took duration: Duration) {
-    let isHeld = exchange.request.query("wait") != nil
+    let isHeld = exchange.wait != nil
     metrics.count(route: exchange.route, status: status, took: duration, isHeld: isHeld)
     func facts() -> KeyValuePairs<String, Log.Fact> {
       [

@@ -119,25 +119,19 @@ final class RequestPlaces: Sendable {
 extension Gateway {
   /// Takes a place for a request whose caller is known; nil for operators, who repair things and need no limit.
   /// - Throws: `throttled`.
-  func place(for caller: Caller, _ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address)
-    throws(RecordError) -> RequestPlaces.Place?
+  func place(for caller: Caller, _ exchange: IncomingRequest, _ address: Address) throws(RecordError)
+    -> RequestPlaces.Place?
   {
     guard caller.member?.role != .operator, let container = address.container else { return nil }
     let name =
       caller.userRecordName ?? caller.member.map { "developer \($0.name)" }
       ?? "\(exchange.authentication?.question.apiToken ?? "") \(exchange.request.clientNetwork)"
-    switch places.take(Requester(container: container, name: name), isHeld: Self.isHeld(exchange.request, match)) {
+    switch places.take(Requester(container: container, name: name), isHeld: exchange.wait == .change) {
     case .success(let place): return place
     case .failure(let error):
       metrics.countThrottled(by: Self.limitName(error.refusal))
       throw RecordError(.throttled, Self.reason(error.refusal), retryAfter: RetryPlan.retryAfterSeconds)
     }
-  }
-
-  /// True when the client asks to wait for an event: such a request costs next to nothing most of the time.
-  private static func isHeld(_ request: HTTPRequest, _ match: RouteMatch) -> Bool {
-    guard case .store? = match.databaseRoute, request.method == .get else { return false }
-    return wantsStream(request) || request.query("wait").map { $0 != "0" } ?? false
   }
 
   private static func limitName(_ refusal: PlaceBook.Refusal) -> String {

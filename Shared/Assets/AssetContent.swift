@@ -14,6 +14,8 @@ package protocol AssetBytes: Sendable {
   var areLocal: Bool { get }
   /// The URL by which clients may fetch the bytes for a short time; nil when they can't.
   var address: String? { get }
+  /// The most bytes that reading keeps in memory.
+  var windowByteCount: Int { get }
   /// nil for bytes that are no file.
   var identity: FileIdentity? { get }
   /// Reads exactly `count` bytes.
@@ -22,6 +24,7 @@ package protocol AssetBytes: Sendable {
 }
 
 extension AssetBytes {
+  package var windowByteCount: Int { 0 }
   package var identity: FileIdentity? { nil }
 }
 
@@ -53,6 +56,9 @@ public final class AssetContent: Sendable {
   public var isSealed: Bool { sealed != nil }
   /// False when reading takes longer than from a file, so that a server must not wait for it on its own threads.
   public var isLocal: Bool { bytes.areLocal }
+
+  /// The most bytes that reading keeps in memory.
+  public var windowByteCount: Int { bytes.windowByteCount }
 
   /// The URL by which clients may fetch the content for a short time, without this process; nil when they can't, as
   /// they can't open sealed bytes.

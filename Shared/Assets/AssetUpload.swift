@@ -57,7 +57,11 @@ public final class AssetUpload: Sendable {
     writers.count.add(1, ordering: .relaxed)
   }
 
-  deinit { end() }
+  /// Discards the content of an upload that nobody finished or aborted.
+  deinit {
+    end()
+    if let file = file.withLock({ $0 }) { queue.async { file.discard() } }
+  }
 
   /// Takes the next piece without blocking. After a failure, which `finish` reports, it discards the piece.
   /// - Returns: whether the caller may send the next piece at once. If not, `resume` is called when it may.

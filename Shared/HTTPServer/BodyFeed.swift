@@ -28,12 +28,17 @@ final class BodyFeed: Sendable {
   private let source: any HTTPBodySource
   private let connection: ConnectionHandle
   private let core: ServerCore
+  private let room: AnswerRoom?
   private let state = Mutex(State())
 
   /// The most bytes that the library asks for at a time.
   private static let blockByteCount = 4096
 
-  init(_ source: any HTTPBodySource, _ connection: ConnectionHandle, _ core: ServerCore) {
+  /// - Parameter room: given back with the feed.
+  init(
+    _ source: any HTTPBodySource, _ connection: ConnectionHandle, _ core: ServerCore, _ room: AnswerRoom? = nil
+  ) {
+    self.room = room
     self.source = source
     self.connection = connection
     self.core = core

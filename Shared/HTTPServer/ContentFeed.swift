@@ -7,20 +7,25 @@ final class ContentFeed: Sendable {
   private let content: any HTTPContent
   /// The position in the content at which the answer begins.
   private let offset: UInt64
+  /// Goes with the library's response.
+  private let room: AnswerRoom?
 
-  /// The most bytes that the library asks for at a time.
-  private static let blockByteCount = 65_536
-
-  private init(_ content: any HTTPContent, offset: UInt64) {
+  private init(_ content: any HTTPContent, offset: UInt64, _ room: AnswerRoom?) {
     self.content = content
     self.offset = offset
+    self.room = room
   }
 
+  /// The most bytes that the library asks for at a time. It holds that much memory for each answer.
+  static func blockByteCount(_ byteCount: UInt64) -> Int { Int(min(max(byteCount, 1), 65_536)) }
+
   /// The library's response, which reads from the content and retains it; nil when the library has no memory.
-  static func response(_ content: any HTTPContent, _ offset: UInt64, _ byteCount: UInt64) -> OpaquePointer? {
-    let retained = Unmanaged.passRetained(ContentFeed(content, offset: offset))
+  static func response(_ content: any HTTPContent, _ offset: UInt64, _ byteCount: UInt64, _ room: AnswerRoom?)
+    -> OpaquePointer?
+  {
+    let retained = Unmanaged.passRetained(ContentFeed(content, offset: offset, room))
     let response = MHD_create_response_from_callback(
-      byteCount, blockByteCount, readContent, retained.toOpaque(), releaseContent)
+      byteCount, blockByteCount(byteCount), readContent, retained.toOpaque(), releaseContent)
     if response == nil { retained.release() }
     return response
   }

@@ -78,6 +78,9 @@ public struct HTTPResponse: Sendable {
   /// `Content-Length`, `Transfer-Encoding`, `Date` and `Connection`.
   public var headers: [(name: String, value: String)]
   public var body: Body
+  /// Memory that `pieces` or `content` hold while they are sent, besides the block that the server sends from. Unit:
+  /// bytes.
+  public var heldByteCount = 0
   /// The party that is charged for the body's memory until it is sent; nil for the client's network.
   public var party: String?
 

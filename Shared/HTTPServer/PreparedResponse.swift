@@ -34,8 +34,9 @@ struct PreparedResponse: @unchecked Sendable {
       if case .source(let source) = response.body { source.detach() }
       response = core.handler.refusal(status: 500, reason: "The answer could not be sent.")
     }
-    if case .bytes(let bytes) = response.body, bytes.count > Self.copiedByteCount {
-      switch core.clients.takeAnswer(bytes.count, payer) {
+    let heldByteCount = Self.heldByteCount(response)
+    if heldByteCount > Self.copiedByteCount {
+      switch core.clients.takeAnswer(heldByteCount, payer) {
       case .success(let taken): room = taken
       case .failure(let refusal):
         core.configuration.observe(refusal, "")
@@ -58,13 +59,14 @@ struct PreparedResponse: @unchecked Sendable {
       self.init(feed.response(), response, byteCount: nil, feed: feed, closes: closes)
     case .pieces(let pieces, let byteCount):
       // The library sends no body of known length to HEAD.
-      let feed = BodyFeed(StreamPump(pieces), connection, core)
+      let feed = BodyFeed(StreamPump(pieces), connection, core, room)
       self.init(
         feed.response(byteCount: byteCount), response, byteCount: isHead ? 0 : Int(clamping: byteCount), feed: feed,
         closes: closes)
     case .content(let content, let offset, let byteCount):
       self.init(
-        ContentFeed.response(content, offset, byteCount), response, byteCount: isHead ? 0 : Int(clamping: byteCount),
+        ContentFeed.response(content, offset, byteCount, room), response,
+        byteCount: isHead ? 0 : Int(clamping: byteCount),
         closes: closes)
     }
   }
@@ -95,6 +97,16 @@ struct PreparedResponse: @unchecked Sendable {
   /// Releases an answer that no client waits for any more.
   func discard() {
     if let pointer { MHD_destroy_response(pointer) }
+  }
+
+  /// The memory that a body takes until it is sent; 0 for open-ended ones, which hold a piece.
+  private static func heldByteCount(_ response: HTTPResponse) -> Int {
+    switch response.body {
+    case .bytes(let bytes): bytes.count
+    case .pieces: response.heldByteCount
+    case .content(_, _, let byteCount): ContentFeed.blockByteCount(byteCount) + response.heldByteCount
+    case .source, .stream: 0
+    }
   }
 
   private static func isValid(_ header: (name: String, value: String)) -> Bool {

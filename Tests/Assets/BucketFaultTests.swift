@@ -65,6 +65,20 @@ import Testing
     }
   }
 
+  @Test func `an upload that nobody ends leaves no parts`() async throws {
+    try await server.set([])
+    let writers = AssetWriters(count: 1)
+    var upload: AssetUpload? = AssetUpload(into: store, until: Self.expiry, writers: writers)
+    _ = Self.long.withUnsafeBytes { upload?.take($0) {} }
+    // The others wait behind the first one on the only thread.
+    _ = try await AssetUpload(into: store, until: Self.expiry, writers: writers).finish()
+    #expect(try behind.unfinishedUploads().count == 1)
+    upload = nil
+    _ = try await AssetUpload(into: store, until: Self.expiry, writers: writers).finish()
+    #expect(try behind.unfinishedUploads().isEmpty)
+    #expect(writers.uploadCount == 0)
+  }
+
   @Test func `an upload that meets a fault for good fails, and leaves nothing`() async throws {
     for content in [Self.short, Self.long] {
       for fault in [
@@ -215,6 +229,25 @@ import Testing
     #expect(throws: AssetError.self) { try store.hours() }
     #expect(throws: AssetError.self) { try store.read(asset, shard: 0) }
     #expect(try behind.present([asset], in: 0) == [asset])
+    try await server.set([])
+  }
+
+  @Test func `of an object for a client a short range is read first, and longer ones as it reads on`() throws {
+    let asset = try behind.put(Self.long, until: Self.expiry)
+    _ = try behind.take(asset, into: 0)
+    let key = behind.key(of: asset.hash, shard: 0)
+    let bytes = try #require(try ObjectBytes(key, in: behind, for: .client))
+    #expect(bytes.byteCount == Int64(Self.long.count))
+    #expect(bytes.heldByteCount < 70_000 && bytes.windowByteCount == 256 << 10)
+    var (offset, most) = (0, 0)
+    while offset < Self.long.count {
+      let count = min(65_536, Self.long.count - offset)
+      #expect(try bytes.read(at: Int64(offset), count: count) == Array(Self.long[offset..<offset + count]))
+      offset += count
+      most = max(most, bytes.heldByteCount)
+    }
+    #expect(most == bytes.windowByteCount)
+    #expect(try bytes.read(at: 3, count: 2) == Array(Self.long[3..<5]) && bytes.heldByteCount < 70_000)
   }
 
   @Test func `clients fetch plain contents by a URL, and sealed ones not`() async throws {

@@ -98,6 +98,38 @@ struct AssetDownloadTests {
     #expect(await world.respond(.get, path(expiry: 1_700_000_000)).status == 403)
   }
 
+  @Test func `downloads count as requests of their network, or of the participant that they name`() async throws {
+    let start = ContinuousClock.now
+    let world = try await GatewayWorld(
+      servesAssets: true, rate: .init(perSecond: 1, burst: 2), timing: Timing(now: { start }, sleep: { _ in }),
+      worker: { _, _, _ in
+        Answer(DatabaseRequest.Reply(status: 200), body: Array(#"{"zones":[{"zoneID":{"zoneName":"Trip"}}]}"#.utf8))
+      })
+    for _ in 0..<2 { #expect(await world.respond(.get, path()).status == 200) }
+    let refused = await world.respond(.get, path())
+    #expect(refused.status == 429 && refused.header("Retry-After") == "2")
+    #expect(await world.respond(.get, path(), address: "192.0.2.1").status == 200)
+    for status in [200, 200, 429] { #expect(await world.respond(.get, path(zone: "Trip")).status == status) }
+    #expect(
+      String(decoding: await world.metrics.text(), as: UTF8.self).contains(
+        #"aquifer_http_requests_throttled_total{by="download"} 2"#))
+  }
+
+  @Test func `a content that is elsewhere says how much memory it holds until it is sent`() async throws {
+    let assets = CountingAssets(areLocal: false)
+    let world = try await GatewayWorld(assets: assets)
+    for (byteCount, held) in [(10, 30), (2_000_000, 384 << 10)] {
+      let asset = try assets.put([UInt8](repeating: 7, count: byteCount), in: 5)
+      let path = AssetURL(shard: 5, hash: asset.hash, expiry: 1_700_000_001).path(signedWith: GatewayWorld.signingKey)
+      let response = await world.respond(.get, path)
+      #expect(response.status == 200 && response.heldByteCount == held)
+      guard case .pieces = response.body else {
+        Issue.record("it is read on the server's threads")
+        return
+      }
+    }
+  }
+
   @Test func `without a store there are no assets`() async throws {
     let world = try await GatewayWorld()
     #expect(await world.respond(.get, path()).status == 404)

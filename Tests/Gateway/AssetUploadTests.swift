@@ -26,9 +26,11 @@ private final class Spool: Sendable {
 
 struct AssetUploadTests {
   /// - Parameter byteCount: the announced length; nil: none.
-  private static func request(_ path: String, byteCount: Int? = nil, sink: (any HTTPBodySink)? = nil) -> HTTPRequest {
+  private static func request(
+    _ path: String, _ method: HTTPMethod = .post, byteCount: Int? = nil, sink: (any HTTPBodySink)? = nil
+  ) -> HTTPRequest {
     HTTPRequest(
-      method: .post, target: path, pathSegments: path.split(separator: "/").map(String.init), query: [],
+      method: method, target: path, pathSegments: path.split(separator: "/").map(String.init), query: [],
       headers: [("origin", "https://app.example")] + (byteCount.map { [("content-length", String($0))] } ?? []),
       body: [], sink: sink,
       remoteAddress: "127.0.0.1")
@@ -138,6 +140,46 @@ struct AssetUploadTests {
     #expect(await world.respond(.get, try Self.path()).status == 405)
   }
 
+  @Test func `a PUT, and an upload to the console's own port, are refused before a byte is taken`() async throws {
+    let spool = Spool()
+    let world = try await GatewayWorld(spool: spool.path)
+    _ = try await world.gateway.secrets.signingKey()
+    for byteCount in [nil, 100_000] {
+      guard
+        case .refuse(let refused) = world.gateway.intake(
+          of: Self.request(try Self.path(), .put, byteCount: byteCount))
+      else { throw RecordError(.internalError, "a PUT is taken") }
+      #expect(refused.status == 405)
+    }
+    #expect(await world.respond(.put, try Self.path()).status == 405)
+    var console = world.gateway
+    console.isConsoleOnly = true
+    guard case .refuse(let unknown) = console.intake(of: Self.request(try Self.path(), byteCount: 9)) else {
+      throw RecordError(.internalError, "the console takes uploads")
+    }
+    #expect(unknown.status == 404)
+  }
+
+  @Test func `content whose request fails before it is stored is discarded once, and gives its place back`()
+    async throws
+  {
+    let spool = Spool()
+    var limits = AssetUploads.Limits()
+    limits.book.countPerUser = 1
+    let world = try await GatewayWorld(spool: spool.path, uploadLimits: limits)
+    _ = try await world.gateway.secrets.signingKey()
+    guard case .stream(let sink) = world.gateway.intake(of: Self.request(try Self.path())) else {
+      throw RecordError(.internalError, "it is refused")
+    }
+    _ = Array("hello".utf8).withUnsafeBytes { sink.receive($0) {} }
+    #expect(await world.gateway.respond(to: Self.request(try Self.path(), .put, sink: sink)).status == 405)
+    #expect(try await Self.upload([1], to: try Self.path(), world).status == 200)
+    sink.abort()
+    let counts = String(decoding: await world.metrics.text(), as: UTF8.self)
+    #expect(counts.contains(#"aquifer_asset_uploads_total{outcome="aborted"} 1"#))
+    #expect(counts.contains("aquifer_asset_uploads 0"))
+  }
+
   @Test func `a user has so many uploads at a time, and gives each place back`() async throws {
     let spool = Spool()
     var limits = AssetUploads.Limits()
@@ -212,6 +254,48 @@ struct AssetUploadTests {
     #expect(try refused.json["reason"]?.string == "The server has no space left for uploads; nothing was stored")
     #expect(refused.header("Retry-After") == "5")
     #expect(spool.files.count == 3)
+  }
+
+  @Test(arguments: [true, false])
+  func `one user's uploads take a part of the memory and of the disk, and leave the rest to others`(ofMemory: Bool)
+    async throws
+  {
+    var limits = AssetUploads.Limits()
+    if ofMemory { limits.memoryByteCount = 12_000_000 }
+    let world = try await GatewayWorld(
+      uploadStore: CountingAssets(uploadMemoryByteCount: ofMemory ? 5 << 20 : 0), uploadLimits: limits,
+      freeByteCount: { ofMemory ? nil : 1_012_000_000 })
+    _ = try await world.gateway.secrets.signingKey()
+    var sinks: [any HTTPBodySink] = []
+    /// - Returns: the refusal's status.
+    func begin(_ user: String) throws -> Int? {
+      switch world.gateway.intake(of: Self.request(try Self.path(user: user), byteCount: 1_000_000)) {
+      case .stream(let sink): sinks.append(sink)
+      case .refuse(let response): return response.status
+      case .collect, .ask: throw RecordError(.internalError, "it would be collected")
+      }
+      return nil
+    }
+    #expect(try (0..<3).map { _ in try begin("_alice") } == [nil, nil, 429])
+    for user in ["_bob", "_carol", "_dave", "_erin", "_frank"] {
+      #expect(try (0..<3).map { _ in try begin(user) } == [nil, nil, 429])
+    }
+    #expect(try begin("_grace") == 503, "there is no room for anybody")
+    sinks.removeFirst().abort()
+    #expect(try begin("_grace") == nil)
+    #expect(try begin("_alice") == 503)
+  }
+
+  @Test func `a user's only upload is taken even if it is larger than their part`() async throws {
+    var limits = AssetUploads.Limits()
+    limits.memoryByteCount = 1_500_000
+    let world = try await GatewayWorld(
+      uploadStore: CountingAssets(uploadMemoryByteCount: 5 << 20), uploadLimits: limits)
+    _ = try await world.gateway.secrets.signingKey()
+    for _ in 0..<2 { #expect(try await Self.upload([1], to: try Self.path(), world).status == 200) }
+    guard case .stream = world.gateway.intake(of: Self.request(try Self.path(), byteCount: 1_000_000)) else {
+      throw RecordError(.internalError, "there is room for it")
+    }
   }
 
   @Test func `uploads count as requests of their user`() async throws {

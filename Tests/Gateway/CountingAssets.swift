@@ -15,7 +15,8 @@ final class CountingAssets: AssetStore {
     let store: CountingAssets
     var name: String { file.name }
     var byteCount: Int64 { file.byteCount }
-    var areLocal: Bool { true }
+    var areLocal: Bool { store.areLocal }
+    var windowByteCount: Int { store.areLocal ? 0 : 256 << 10 }
     var address: String? { nil }
     var identity: FileIdentity? { file.identity }
     func read(at offset: Int64, count: Int) throws(AssetError) -> [UInt8] {
@@ -26,6 +27,15 @@ final class CountingAssets: AssetStore {
 
   private let folder = AssetFolder(directory: NSTemporaryDirectory() + "aquifer-contents-\(UUID().uuidString)")
   private let readCount = Mutex(0)
+
+  let uploadMemoryByteCount: Int
+
+  private let areLocal: Bool
+
+  init(uploadMemoryByteCount: Int = 0, areLocal: Bool = true) {
+    self.uploadMemoryByteCount = uploadMemoryByteCount
+    self.areLocal = areLocal
+  }
 
   // Dropped because a failed removal must not hide the test's own failure.
   deinit { try? FileManager.default.removeItem(atPath: folder.directory) }
@@ -62,7 +72,6 @@ final class CountingAssets: AssetStore {
   var keys: KeyRing { folder.keys }
   var keepsFiles: Bool { true }
   var removalTime: Duration { .zero }
-  var uploadMemoryByteCount: Int { 0 }
   func prepare(_ assets: Set<Asset>, for shard: Int) {}
   func adopt(_ asset: Asset, into shard: Int) throws(AssetError) -> Adoption { try folder.adopt(asset, into: shard) }
   func sync(_ place: String) throws(AssetError) { try folder.sync(place) }

@@ -100,18 +100,20 @@ final class GatewayWorld: Sendable {
   /// - Parameters:
   ///   - isMapped: true: the gateway has a map; false: it waits for one.
   ///   - spool: the folder for uploads.
+  ///   - uploadStore: the store for uploads in place of a folder.
   ///   - worker: answers database requests; nil: always with an empty object.
   init(
     workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, servesAssets: Bool = false,
-    directAddress: String? = nil, assets: (any AssetStore)? = nil, spool: String? = nil, rate: TokenBucket.Rate? = nil,
+    directAddress: String? = nil, assets: (any AssetStore)? = nil, spool: String? = nil,
+    uploadStore: (any AssetStore)? = nil, rate: TokenBucket.Rate? = nil,
     places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system,
     uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
     worker: Worker? = nil, resolver: Resolver? = nil, sharing: Sharing? = nil,
     publicURL: String = "http://gateway", console: ConsoleSite? = nil,
-    freeByteCount: @escaping @Sendable () -> Int64? = { nil }
+    freeByteCount: @escaping @Sendable () -> Int64? = { nil }, waiterLimit: Int = 2
   ) async throws {
     let cluster = Cluster(name: "gateway", role: .gateway)
-    state = GatewayState(cluster: cluster, timing: timing, waiterLimit: 2)
+    state = GatewayState(cluster: cluster, timing: timing, waiterLimit: waiterLimit)
     let relay = Relay()
     var share = BusHandlers()
     share.on(Authenticate.self) { message, _, _ in Answer(relay.world.authenticate(message)) }
@@ -232,11 +234,11 @@ final class GatewayWorld: Sendable {
       options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
       metrics: GatewayMetrics(metrics),
       uploads: AssetUploads(
-        store: spool.map { AssetFolder(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits,
+        store: uploadStore ?? spool.map { AssetFolder(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits,
         freeByteCount: freeByteCount, log: .silent, metrics: metrics),
       findAsset: assets.map { ServedContent.finder(in: $0, timing: timing, log: .silent) }
         ?? (servesAssets
-          ? { @Sendable hash, shard in
+          ? { @Sendable hash, shard, _ in
             ServedContent(byteCount: 1000, address: directAddress) { offset, byteCount in
               .content(FoundContent(hash, shard), offset: offset, byteCount: byteCount)
             }

@@ -71,6 +71,18 @@ import Testing
     #expect(world.requests.count == asked)
   }
 
+  @Test func `a poll is not answered for somebody who is no developer of the container any more`() async throws {
+    let world = try await consoleWorld { _, _, _ in
+      Answer(DatabaseRequest.Reply(status: 200, mayWait: true), body: Array("{}".utf8))
+    }
+    let path = "/console/api/as/_alice/mirror/1/\(GatewayWorld.container)/development/private/stores/S/status"
+    async let answer = world.respond(.get, path, query: [("wait", "60")], headers: [consoleCookie("con_developer")])
+    while await world.state.waiters.count < 1 { await Task.yield() }
+    change("con_developer", ["iCloud.org.example.other"], in: world)
+    await world.state.waiters.close()
+    #expect(await answer.status == 403)
+  }
+
   @Test func `a stream whose body nobody reads gives its place back`() async throws {
     let world = try await world()
     for _ in 0..<(2 * LiveFeed.streamLimit) {

@@ -208,6 +208,28 @@ import Testing
     #expect(text.contains(#"aquifer_http_requests_throttled_total{by="user-waits"} 1"#))
   }
 
+  @Test(arguments: [
+    ("history", "1"), ("audit", "1"), ("conflicts", "1"), ("objects/O/explain", "1"), ("changes", "00"),
+    ("events", "-0"), ("status", "+0"),
+  ])
+  func `a wait for which nobody is held takes a place among the requests at work`(call: String, wait: String)
+    async throws
+  {
+    let door = Gate()
+    let world = try await GatewayWorld { _, _, _ in
+      await door.wait()
+      return Answer(DatabaseRequest.Reply(status: 200, mayWait: true), body: Array("{}".utf8))
+    }
+    async let answer = world.alice(.get, "\(GatewayWorld.stores)/S/\(call)", query: [("wait", wait)])
+    while world.requests.isEmpty { await Task.yield() }
+    #expect(world.gateway.places.counts == (1, 0))
+    door.open()
+    #expect(await answer.status == 200)
+    #expect(world.requests.count == 1)
+    let text = String(decoding: await world.metrics.text(), as: UTF8.self)
+    #expect(!text.contains("aquifer_http_held_request_duration_seconds_count{"))
+  }
+
   /// Holds a stream of a store's events while the body runs, and releases it afterwards.
   private func listening(to world: GatewayWorld, _ body: () async throws -> Void) async throws {
     let stream = await world.alice(.get, "\(GatewayWorld.stores)/S/events", headers: [("accept", "text/event-stream")])

@@ -81,6 +81,39 @@ import WebServices
     #expect(asked == ["_alice first", "_cem first"])
   }
 
+  @Test func `a subscription that was saved leaves its former place, even if another owner refuses the rest`()
+    async throws
+  {
+    let world = try await world { worker, request, body in
+      if request.database.owner == "_bea", !String(decoding: body, as: UTF8.self).contains("delete") {
+        return Answer(
+          DatabaseRequest.Reply(status: 400), body: Array(#"{"serverErrorCode":"BAD_REQUEST","reason":"no"}"#.utf8))
+      }
+      return try await Self.owner(worker, request, body)
+    }
+    #expect(await save([("first", "_ann"), ("second", "_bea")], in: world).status == 400)
+    #expect(try Set(deletions(world).map(\.text)) == ["_alice first", "_bea first", "_cem first"])
+  }
+
+  @Test(arguments: [
+    #"{"operationType":"upsert","subscription":{"subscriptionID":"s"}}"#, #"{"operationType":"create"}"#, "7",
+    #"{"operationType":"update","subscription":{"subscriptionType":"zone"}}"#,
+    #"{"operationType":"create","subscription":{"subscriptionID":7}}"#,
+  ])
+  func `a request with an operation that no worker takes is one worker's to refuse, and changes nothing`(
+    operation: String
+  ) async throws {
+    let world = try await world()
+    let sound = #"""
+      {"operationType":"create","subscription":{"subscriptionID":"first","subscriptionType":"zone",\#
+      "zoneID":{"zoneName":"Trips","ownerRecordName":"_ann"}}}
+      """#
+    let body = #"{"operations":[\#(sound),\#(operation)]}"#
+    _ = await world.alice(.post, Self.path, body: body)
+    #expect(world.requests.map(\.request.database.owner) == ["_alice"])
+    #expect(world.requests.map { String(decoding: $0.body, as: UTF8.self) } == [body])
+  }
+
   @Test func `several subscriptions move at once, and each place is asked by identifiers that a repetition repeats`()
     async throws
   {

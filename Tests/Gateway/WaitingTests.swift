@@ -112,6 +112,62 @@ struct LongPollTests {
     #expect(await world.state.waiters.count == 0)
   }
 
+  @Test func `polls that one change wakes ask their worker a few at a time, and all are answered`() async throws {
+    let hasNews = Mutex(false)
+    let underWay = Mutex((count: 0, most: 0))
+    var places = PlaceBook.Limits()
+    places.heldPerUser = nil
+    let world = try await GatewayWorld(
+      places: places,
+      worker: { _, _, _ in
+        underWay.withLock { state in
+          state.count += 1
+          state.most = max(state.most, state.count)
+        }
+        for _ in 0..<50 { await Task.yield() }
+        underWay.withLock { $0.count -= 1 }
+        return Answer(
+          DatabaseRequest.Reply(status: 200, mayWait: !hasNews.withLock(\.self)), body: Array("{}".utf8))
+      }, waiterLimit: 300)
+    await withTaskGroup(of: Int.self) { group in
+      for _ in 0..<300 { group.addTask { await world.alice(.get, path, query: [("wait", "60")]).status } }
+      await waiting(world, count: 300)
+      hasNews.withLock { $0 = true }
+      if let change = try? change("_alice") { await world.state.waiters.notice(change) }
+      for await status in group { #expect(status == 200) }
+    }
+    #expect(underWay.withLock(\.most) <= PollGate.lanesOfParty)
+  }
+
+  @Test func `a poll whose worker is away for a while goes on waiting`() async throws {
+    let count = Mutex(0)
+    let world = try await GatewayWorld(timing: FixedTime().skippingPauses) { _, _, _ in
+      let number = count.withLock { count in
+        count += 1
+        return count
+      }
+      // More often than one forwarding tries.
+      if (2...9).contains(number) { throw BusError(.overloaded, "too many calls") }
+      return Answer(DatabaseRequest.Reply(status: 200, mayWait: number == 1), body: Array("\(number)".utf8))
+    }
+    let answer = await world.alice(.get, path, query: [("wait", "60")])
+    #expect(answer.status == 200 && Int(answer.text) ?? 0 >= 10)
+  }
+
+  @Test func `a party's polls leave a worker's lanes to others, and whoever waits comes in turn`() async {
+    let gate = PollGate()
+    for _ in 0..<PollGate.lanesOfParty { await gate.enter("w", "a") }
+    let next = Task { await gate.enter("w", "a") }
+    while gate.waitingCount == 0 { await Task.yield() }
+    await gate.enter("w", "b")
+    await gate.enter("other", "a")
+    gate.leave("w", "b")
+    #expect(gate.waitingCount == 1)
+    gate.leave("w", "a")
+    await next.value
+    #expect(gate.waitingCount == 0)
+  }
+
   @Test func `stopping releases all and takes no more`() async throws {
     let world = try await world(quiet: .max)
     let held = Task { await world.alice(.get, path, query: [("wait", "60")]) }

@@ -44,9 +44,9 @@ extension SharedDatabase {
     let json = try document()
     let operations = json["operations"]?.elements ?? []
     guard json["operations"]?.kind == .array, operations.count <= Limit.operationsPerRequest,
-      Self.namesEachOnce(operations)
+      operations.allSatisfy(Self.isClear), Self.namesEachOnce(operations)
     else {
-      // The caller's own worker refuses requests that are wrong as a whole.
+      // Nothing is changed: the caller's own worker refuses requests that are wrong as a whole.
       return try await forwarding.forward(request, body: body)
     }
     // Only its worker knows a subscription that is to be deleted or moved, so every place is asked.
@@ -74,15 +74,28 @@ extension SharedDatabase {
       let body = SubscriptionOperation.deletions(of: deleted.map(\.identifier))
       parts += await outcomes(of: everywhere, suffix: ":delete") { _ in body }.map { ($0, deleted.map(\.index)) }
     }
-    if let answer = try wholeAnswer(parts.map(\.0)) { return answer }
     for (part, (outcome, indices)) in zip(made, parts) {
       await deleteElsewhere(Self.saved(indices, by: outcome, of: operations), butAt: part.owner, everywhere)
     }
+    if let answer = try wholeAnswer(parts.map(\.0)) { return answer }
     let identifiers = operations.map { $0["subscription"]?["subscriptionID"]?.string }
     return Self.answer(merged(parts, identifiers: identifiers, count: operations.count))
   }
 
-  /// nil where a worker would refuse the operation; the caller's own worker does so.
+  /// False for an operation for which a worker refuses the whole request.
+  private static func isClear(_ operation: JSONValue) -> Bool {
+    guard let text = operation["operationType"]?.string, let kind = SubscriptionOperation.Kind(rawValue: text),
+      let subscription = operation["subscription"], subscription.kind == .object
+    else { return false }
+    do throws(RecordError) {
+      return try Subscription.identifier(of: subscription) != nil || kind == .create
+    } catch {
+      // The worker tells the error.
+      return false
+    }
+  }
+
+  /// nil for a subscription without a possible name.
   private static func identifier(of operation: JSONValue) -> String? {
     guard let subscription = operation["subscription"], subscription.kind == .object else { return nil }
     return try? Subscription.identifier(of: subscription)

@@ -32,11 +32,13 @@ extension AssetBucket {
   }
 
   public func open(_ hash: [UInt8], of shard: Int) throws(AssetError) -> AssetContent? {
-    try content(at: key(of: hash, shard: shard), hash)
+    try content(at: key(of: hash, shard: shard), hash, for: .client)
   }
 
-  private func content(at key: String, _ hash: [UInt8]) throws(AssetError) -> AssetContent? {
-    guard let bytes = try ObjectBytes(key, in: self) else { return nil }
+  private func content(
+    at key: String, _ hash: [UInt8], for reader: ObjectBytes.Reader = .process
+  ) throws(AssetError) -> AssetContent? {
+    guard let bytes = try ObjectBytes(key, in: self, for: reader) else { return nil }
     return try AssetContent(bytes, hash: hash, keys: keys)
   }
 

@@ -19,17 +19,34 @@ final class ObjectBytes: AssetBytes {
   var areLocal: Bool { false }
   var name: String { AssetBucket.text(bucket.location, key) }
 
-  private static let windowByteCount = 1 << 20
+  /// Whom an object is read for, and so how far ahead.
+  enum Reader {
+    /// This process, which reads all of it at once.
+    case process
+    /// A client, which may be slow, and may want a part or the length alone. Ranges grow as it reads on.
+    case client
+
+    /// Enough for the head of a sealed content and its first chunk.
+    fileprivate var firstByteCount: Int { self == .process ? windowByteCount : SealedFile.headByteCount + (64 << 10) }
+    fileprivate var windowByteCount: Int { self == .process ? 1 << 20 : 256 << 10 }
+  }
+
+  private let reader: Reader
+  var windowByteCount: Int { min(reader.windowByteCount, Int(clamping: byteCount)) }
+  /// Bytes that are in memory now.
+  var heldByteCount: Int { window.withLock(\.bytes.count) }
+
   /// Enough for a client to begin.
   private static let addressSeconds: Int64 = 60
 
   /// - Returns: nil when the object is missing.
-  init?(_ key: String, in bucket: AssetBucket) throws(AssetError) {
+  init?(_ key: String, in bucket: AssetBucket, for reader: Reader = .process) throws(AssetError) {
     // Of a plain object that clients fetch themselves, the head alone tells that it is plain.
-    let count = bucket.location.publicEndpoint == nil ? Self.windowByteCount : SealedFile.headByteCount
+    let count = bucket.location.publicEndpoint == nil ? reader.firstByteCount : SealedFile.headByteCount
     guard let found = try bucket.get(key, from: 0, count: count) else { return nil }
     self.key = key
     self.bucket = bucket
+    self.reader = reader
     (byteCount, tag) = (found.byteCount, found.tag)
     window = Mutex(Window(offset: 0, bytes: found.bytes))
   }
@@ -62,7 +79,9 @@ final class ObjectBytes: AssetBytes {
   private func window(at offset: Int64) throws(AssetError) -> Window {
     let known = window.withLock(\.self)
     if known.offset <= offset, offset < known.offset + Int64(known.bytes.count) { return known }
-    guard let found = try bucket.get(key, from: offset, count: Self.windowByteCount, tag: tag), !found.bytes.isEmpty
+    let isNext = offset == known.offset + Int64(known.bytes.count)
+    let count = min(max(isNext ? 2 * known.bytes.count : 0, reader.firstByteCount), reader.windowByteCount)
+    guard let found = try bucket.get(key, from: offset, count: count, tag: tag), !found.bytes.isEmpty
     else { throw .corrupt("\(name) became shorter") }
     let fresh = Window(offset: offset, bytes: found.bytes)
     window.withLock { $0 = fresh }
