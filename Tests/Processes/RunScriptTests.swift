@@ -21,7 +21,7 @@ private struct RunWorld {
     "bin/aquifer": """
     while [ "$1" != --ready-file ]; do shift; done
     read -r -a stat </proc/$$/stat
-    echo "aquifer in the group of $([ "${stat[4]}" = $$ ] && echo its own || echo the script)" >>"$CALLS"
+    echo "aquifer in the group of $([ "${stat[4]}" = $$ ] && echo "its own" || echo "the script")" >>"$CALLS"
     trap 'echo "aquifer stops" >>"$CALLS"; exit 0' TERM
     echo '{"gateway": "g", "operatorToken": "t", "notifier": "n"}' >"$2"
     while :; do sleep 0.02; done
@@ -101,6 +101,20 @@ struct RunScriptTests {
     try await world.waitUntilReady(third, output: "third.txt")
     kill(third.processIdentifier, SIGTERM)
     third.waitUntilExit()
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `a terminal's signal reaches the script alone, which passes it on once`()
+    async throws
+  {
+    let world = try RunWorld()
+    defer { world.remove() }
+    let run = try world.start(output: "run.txt")
+    try await world.waitUntilReady(run, output: "run.txt")
+    #expect(world.calls.contains("aquifer in the group of its own"), "\(world.calls)")
+    kill(run.processIdentifier, SIGINT)
+    run.waitUntilExit()
+    #expect(run.terminationStatus == 130)
+    #expect(world.calls.count { $0 == "aquifer stops" } == 1)
   }
 
   @Test(.timeLimit(.minutes(1))) func `a cluster that does not start is not stopped`() async throws {

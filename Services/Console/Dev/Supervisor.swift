@@ -57,6 +57,9 @@ final class Supervisor {
   /// Ctrl-C, a stop by an operator or an init system, and the end of the terminal.
   static let stopSignals: Set<Int32> = [SIGTERM, SIGINT, SIGHUP]
   static let stopLimit: Duration = .seconds(10)
+  /// A signal so soon after the first one is of the same stop: a terminal and an init system tell this process and its
+  /// parent, which passes it on.
+  private static let repetitionLimit: Duration = .seconds(1)
   private static let startingPause: Duration = .milliseconds(5)
   private static let steadyPause: Duration = .seconds(1)
   /// Time between two checks that the processes are alive.
@@ -193,15 +196,18 @@ final class Supervisor {
     }
   }
 
-  /// Sends SIGTERM role by role and waits. Sends SIGKILL to the rest when the time is over or a second signal comes.
+  /// Sends SIGTERM role by role and waits. Sends SIGKILL to the rest when the time is over or a second signal comes, a
+  /// second or more after the first.
   private func stop() -> Bool {
-    let end = clock.now + Self.stopLimit
+    let began = clock.now
+    let end = began + Self.stopLimit
     var isImpatient = false
     for role in FleetMember.Role.allCases where !isImpatient {
       let indices = children.indices.filter { children[$0].member.role == role }
       for index in indices { if let pid = children[index].pid { kill(pid, SIGTERM) } }
       while clock.now < end, !isImpatient, indices.contains(where: { children[$0].pid != nil }) {
-        isImpatient = signals.wait(atMost: .milliseconds(20)).contains(where: Self.stopSignals.contains)
+        let isTold = signals.wait(atMost: .milliseconds(20)).contains(where: Self.stopSignals.contains)
+        isImpatient = isTold && clock.now - began >= Self.repetitionLimit
         reapAll()
       }
     }
