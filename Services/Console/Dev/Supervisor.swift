@@ -31,6 +31,8 @@ final class Supervisor {
     /// After that, a process has a new pid or other addresses.
     case changed
     case ended(FleetMember, pid_t, ExitStatus, restartIn: Duration)
+    /// A process could not be started again: no executable, or no memory for a process.
+    case notStarted(FleetMember, SystemProblem, restartIn: Duration)
     /// A process runs but does not answer. It is killed, so that others can take over its shards.
     case silent(FleetMember, pid_t)
     /// A process can't run; all processes are stopped.
@@ -102,8 +104,8 @@ final class Supervisor {
 
   /// Starts all processes, restarts those that end, and returns after a stop signal, when all have ended.
   /// - Returns: true when all processes ended without being killed.
-  /// - Throws: when a process can't be started, or keeps ending before the installation was ready once; all are stopped
-  ///   then.
+  /// - Throws: when a process can't be started, or keeps ending, before the installation was ready once; all are stopped
+  ///   then. Later it is tried again, because the others serve.
   func run(_ note: (Event) -> Void) async throws(SystemProblem) -> Bool {
     do throws(SystemProblem) {
       for index in children.indices { try start(index) }
@@ -154,9 +156,20 @@ final class Supervisor {
         children[index].dueAt = clock.now + pause
         note(.ended(child.member, pid, status, restartIn: pause))
       } else if let dueAt = child.dueAt, clock.now >= dueAt {
-        try start(index)
-        if wasReady { note(.changed) }
+        try startAgain(index, note)
       }
+    }
+  }
+
+  private func startAgain(_ index: Int, _ note: (Event) -> Void) throws(SystemProblem) {
+    do throws(SystemProblem) {
+      try start(index)
+      if wasReady { note(.changed) }
+    } catch {
+      guard wasReady else { throw error }
+      let pause = children[index].policy.pause(afterLifetime: .zero)
+      children[index].dueAt = clock.now + pause
+      note(.notStarted(children[index].member, error, restartIn: pause))
     }
   }
 
