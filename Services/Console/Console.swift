@@ -207,22 +207,10 @@ public struct Console: Sendable {
     guard (200..<300).contains(answer.status) else {
       if invocation.globals.isJSON { terminal.output(Self.line(answer.body)) }
       terminal.problem("aquifer: \(Refusal.text(status: answer.status, body: answer.body, server: server))")
-      if answer.status == 404 && isYoung(invocation.command) {
-        terminal.problem("The server does not offer this yet.")
-      }
       return ExitCode.refused
     }
     if let present { present(answer.body) } else { show(answer.body, textKey: call.textKey, invocation) }
     return ExitCode.done
-  }
-
-  /// True for commands that servers of an earlier release don't know.
-  private func isYoung(_ command: Command) -> Bool {
-    [
-      "quarantine", "backup", "scrub", "events", "stores", "zones", "zone", "audit", "conflicts", "subscriptions",
-      "explain", "rules", "duplicates", "sign-in",
-    ]
-    .contains(command.path[0])
   }
 
   func server(of invocation: Invocation) -> String {

@@ -133,6 +133,16 @@ struct ConsoleTests {
     #expect(stage.requests.count == 2)
   }
 
+  @Test(arguments: [
+    ("ZONE_NOT_FOUND", "There is no zone 'typo'", "stores"),
+    ("NOT_FOUND", "There was no scrub since the share service started", "quarantine"),
+  ])
+  func `something that is missing has its own reason alone`(code: String, reason: String, noun: String) async {
+    let stage = Stage(status: 404, body: #"{"serverErrorCode":"\#(code)","reason":"\#(reason)"}"#)
+    #expect(await stage.run(noun) == 1)
+    #expect(stage.problems == "aquifer: \(reason) (\(code))")
+  }
+
   @Test(arguments: [(200, Int32(0)), (503, 1), (404, 1)])
   func `health is the exit code`(status: Int, code: Int32) async {
     #expect(await Stage(status: status).run("health", "http://127.0.0.1:9/readyz") == code)
