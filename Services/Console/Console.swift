@@ -34,8 +34,16 @@ public struct Console: Sendable {
   }
 
   /// - Parameter words: the command line without the executable's name.
-  /// - Returns: the exit code: 0 done, 1 refused, 2 not understood, 3 a backup without some shards.
+  /// - Returns: the exit code: 0 done, 1 refused, or the output was lost in part, 2 not understood, 3 a backup without
+  ///   some shards.
   public func run(_ words: [String]) async -> Int32 {
+    let code = await carryOut(words)
+    guard let loss = terminal.loss() else { return code }
+    terminal.problem("aquifer: the output is incomplete: \(loss)")
+    return code == ExitCode.done ? ExitCode.refused : code
+  }
+
+  private func carryOut(_ words: [String]) async -> Int32 {
     do throws(UsageError) {
       switch try CommandLineParser.parse(words) {
       case .help(let path):
