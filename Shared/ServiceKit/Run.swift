@@ -7,7 +7,8 @@ internal import Synchronization
 extension ServiceProcess {
   /// The time that a stop may take before the process ends anyway.
   static let stopLimit = Duration.seconds(10)
-  /// A signal so soon after the first one is of the same stop: an init system and `aquifer dev` may both tell a process.
+  /// A signal so soon after the first one is of the same stop: an init system and `aquifer dev` may both tell a
+  /// process.
   private static let repetitionLimit = Duration.seconds(1)
 
   /// Runs until SIGTERM, SIGINT or the service's own wish, and then drains. A second signal, a second or more after the

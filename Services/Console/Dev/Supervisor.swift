@@ -104,8 +104,8 @@ final class Supervisor {
 
   /// Starts all processes, restarts those that end, and returns after a stop signal, when all have ended.
   /// - Returns: true when all processes ended without being killed.
-  /// - Throws: when a process can't be started, or keeps ending, before the installation was ready once; all are stopped
-  ///   then. Later it is tried again, because the others serve.
+  /// - Throws: when a process can't be started, or keeps ending, before the installation was ready once; all are
+  ///   stopped then. Later it is tried again, because the others serve.
   func run(_ note: (Event) -> Void) async throws(SystemProblem) -> Bool {
     do throws(SystemProblem) {
       for index in children.indices { try start(index) }
