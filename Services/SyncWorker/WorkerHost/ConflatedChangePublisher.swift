@@ -92,7 +92,9 @@ final class ConflatedChangePublisher: ChangePublisher {
     async let shared: Void = sharedPushes.drain(within: Self.drainLimit)
     async let fired: Void = notifications.drain(within: Self.drainLimit)
     await stores.drain(within: Self.drainLimit)
-    _ = await (zones, shared, fired)
+    await zones
+    await shared
+    await fired
   }
 
   /// The number of waiting changes, by the subscriber's name.
