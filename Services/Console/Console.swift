@@ -34,8 +34,16 @@ public struct Console: Sendable {
   }
 
   /// - Parameter words: the command line without the executable's name.
-  /// - Returns: the exit code: 0 done, 1 refused, 2 not understood, 3 a backup without some shards.
+  /// - Returns: the exit code: 0 done, 1 refused, or the output was lost in part, 2 not understood, 3 a backup without
+  ///   some shards.
   public func run(_ words: [String]) async -> Int32 {
+    let code = await carryOut(words)
+    guard let loss = terminal.loss() else { return code }
+    terminal.problem("aquifer: the output is incomplete: \(loss)")
+    return code == ExitCode.done ? ExitCode.refused : code
+  }
+
+  private func carryOut(_ words: [String]) async -> Int32 {
     do throws(UsageError) {
       switch try CommandLineParser.parse(words) {
       case .help(let path):
@@ -208,22 +216,10 @@ public struct Console: Sendable {
     guard (200..<300).contains(answer.status) else {
       if invocation.globals.isJSON { terminal.output(Self.line(answer.body)) }
       terminal.problem("aquifer: \(Refusal.text(status: answer.status, body: answer.body, server: server))")
-      if answer.status == 404 && isYoung(invocation.command) {
-        terminal.problem("The server does not offer this yet.")
-      }
       return ExitCode.refused
     }
     if let present { present(answer.body) } else { show(answer.body, textKey: call.textKey, invocation) }
     return ExitCode.done
-  }
-
-  /// True for commands that servers of an earlier release don't know.
-  private func isYoung(_ command: Command) -> Bool {
-    [
-      "quarantine", "backup", "scrub", "events", "stores", "zones", "zone", "audit", "conflicts", "subscriptions",
-      "explain", "rules", "duplicates", "sign-in",
-    ]
-    .contains(command.path[0])
   }
 
   func server(of invocation: Invocation) -> String {

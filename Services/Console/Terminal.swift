@@ -2,12 +2,15 @@
 
 import CLinux
 import Glibc
+import Synchronization
 
 /// The streams of a command.
 struct Terminal: Sendable {
   let output: @Sendable (String) -> Void
   let problem: @Sendable (String) -> Void
   let input: @Sendable () -> [UInt8]
+  /// The reason why a part of the output was lost; nil while there is none. A reader that went away wants no more.
+  var loss: @Sendable () -> String? = { nil }
   /// True when the output goes to a terminal.
   var isScreen = false
   /// Milliseconds since 1970.
@@ -25,21 +28,36 @@ struct Terminal: Sendable {
     return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
   }
 
-  /// Writes each line at once and whole.
-  static let standard = Terminal(
-    output: { write($0 + "\n", to: STDOUT_FILENO) }, problem: { write($0 + "\n", to: STDERR_FILENO) },
-    input: { readAll(from: STDIN_FILENO) },
-    isScreen: isatty(STDOUT_FILENO) == 1)
+  /// The process's own streams.
+  static let standard = writing(to: STDOUT_FILENO)
 
-  private static func write(_ text: String, to descriptor: Int32) {
+  /// Writes each line at once and whole.
+  static func writing(to output: Int32) -> Terminal {
+    let loss = FirstLoss()
+    return Terminal(
+      output: { line in if let code = write(line + "\n", to: output), code != EPIPE { loss.note(code) } },
+      // Dropped because there is no place to report to when the terminal is gone.
+      problem: { _ = write($0 + "\n", to: STDERR_FILENO) },
+      input: { readAll(from: STDIN_FILENO) },
+      loss: { loss.reason }, isScreen: isatty(output) == 1)
+  }
+
+  private final class FirstLoss: Sendable {
+    private let code = Mutex<Int32?>(nil)
+    func note(_ code: Int32) { self.code.withLock { $0 = $0 ?? code } }
+    var reason: String? { code.withLock(\.self).map { String(cString: strerror($0)) } }
+  }
+
+  /// - Returns: the error number of a failure.
+  private static func write(_ text: String, to descriptor: Int32) -> Int32? {
     var bytes = Array(text.utf8)[...]
     while !bytes.isEmpty {
       let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
       if count < 0, errno == EINTR { continue }
-      // Dropped because there is no place to report to when the terminal is gone.
-      guard count > 0 else { return }
+      guard count > 0 else { return count < 0 ? errno : EIO }
       bytes = bytes.dropFirst(count)
     }
+    return nil
   }
 
   private static func readAll(from descriptor: Int32) -> [UInt8] {

@@ -211,6 +211,7 @@ public final class ShareService: Sendable {
       records: { [cluster] subject, query in try await cluster.records?.answer(subject, query) },
       map: { [cluster] in await cluster.reports?.map() },
       shardFigures: { [cluster] in await cluster.reports?.shardFigures() ?? [:] },
+      openShards: { [cluster] in await cluster.reports?.openShards() ?? [] },
       clustersChanged: { [cluster] in await cluster.notice() })
     handlers.on(OperatorRequest.self) { message, body, _ in
       let answer = await operators.answer(message, body: body)

@@ -41,6 +41,8 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   @usableFromInline let merge: @Sendable (Value, Value) -> Value
   @usableFromInline let limit: Int
   @usableFromInline let dropped = Atomic<Int>(0)
+  /// Set once the process is about to end: batches follow each other without a pause then.
+  @usableFromInline let isDraining = Atomic<Bool>(false)
   @usableFromInline let batchCount: Int
   @usableFromInline let spacing: Duration
   private let absence: Duration
@@ -48,6 +50,8 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   @usableFromInline let firstPause: Duration
   @usableFromInline let longestPause: Duration
   @usableFromInline let sleep: @Sendable (Duration) async throws -> Void
+
+  private static var drainPause: Duration { .milliseconds(2) }
 
   /// The number of keys that may wait for a lost subscriber; the oldest are dropped beyond it.
   @usableFromInline static var absentLimit: Int { 100_000 }
@@ -163,6 +167,22 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   /// The number of values dropped because more than `limit` waited, or because they are too large for a message.
   public var droppedCount: Int { dropped.load(ordering: .relaxed) }
 
+  /// Sends what waits, from now on without spacing. Returns once every connected subscriber has acknowledged all that
+  /// was pushed, or the time is over. Called before the process leaves the bus.
+  public func drain(within limit: Duration) async {
+    isDraining.store(true, ordering: .relaxed)
+    let end = now() + limit
+    while !isIdle, now() < end {
+      // Dropped because a cancelled task need not wait.
+      guard (try? await sleep(Self.drainPause)) != nil else { return }
+    }
+  }
+
+  /// Nothing waits for a connected subscriber, and no batch is under way to one.
+  private var isIdle: Bool {
+    subscribers.withLock { $0.allSatisfy { $0.lostAt != nil || $0.sender == nil && $0.pending.isEmpty } }
+  }
+
   /// Removes all subscribers and cancels their senders.
   public func close() {
     let senders = subscribers.withLock { subscribers in
@@ -211,6 +231,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
       var rest = spacing
       do {
         try await send(peer, batch)
+        if isDraining.load(ordering: .relaxed) { rest = .zero }
         pause = firstPause
         count = min(count * 2, batchCount)
       } catch let error as BusError where error.code == .tooLarge {

@@ -7,8 +7,12 @@ internal import Synchronization
 extension ServiceProcess {
   /// The time that a stop may take before the process ends anyway.
   static let stopLimit = Duration.seconds(10)
+  /// A signal so soon after the first one is of the same stop: an init system and `aquifer dev` may both tell a
+  /// process.
+  private static let repetitionLimit = Duration.seconds(1)
 
-  /// Runs until SIGTERM, SIGINT or the service's own wish, and then drains. A second signal ends the process at once.
+  /// Runs until SIGTERM, SIGINT or the service's own wish, and then drains. A second signal, a second or more after the
+  /// first, ends the process at once.
   ///
   /// The process ends by `_exit`, and nothing waits in a buffer then. `exit` would let libraries free what they hold
   /// while threads still run: libcrypto frees the state of each thread, which a thread that ends just then frees, too.
@@ -30,8 +34,10 @@ extension ServiceProcess {
         { await running.stop(within: Self.stopLimit - .seconds(1)) },
         or: {
           let limit = Task { try await Task.sleep(for: Self.stopLimit) }
+          let timing = running.context.timing
+          let repetitionEnd = timing.now().advanced(by: Self.repetitionLimit)
           let second = Task {
-            for await _ in signals { break }
+            for await _ in signals where timing.now() >= repetitionEnd { break }
             limit.cancel()
           }
           _ = await limit.result

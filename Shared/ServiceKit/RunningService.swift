@@ -117,15 +117,15 @@ public final class RunningService: Sendable {
     let temporary = "\(path).\(getpid())"
     let bytes = readyFacts
     let fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
-    if fd < 0, errno == ENOSPC { return false }
+    if fd < 0, Self.isFull(errno) { return false }
     guard fd >= 0 else {
       throw ExitError(.io, "--ready-file: '\(temporary)' can't be written: \(String(cString: strerror(errno))).")
     }
     let isWritten = write(fd, bytes, bytes.count) == bytes.count
-    let isFull = !isWritten && errno == ENOSPC
+    let isFull = !isWritten && Self.isFull(errno)
     close(fd)
     guard isWritten, rename(temporary, path) == 0 else {
-      if isFull || errno == ENOSPC {
+      if isFull || Self.isFull(errno) {
         unlink(temporary)
         return false
       }
@@ -135,6 +135,9 @@ public final class RunningService: Sendable {
     }
     return true
   }
+
+  /// No space is left, or none of the account's.
+  static func isFull(_ code: Int32) -> Bool { code == ENOSPC || code == EDQUOT }
 
   private func removeReadyFile() {
     if let path = context.options.text("ready-file") { unlink(path) }

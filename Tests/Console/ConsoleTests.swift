@@ -133,6 +133,37 @@ struct ConsoleTests {
     #expect(stage.requests.count == 2)
   }
 
+  @Test(arguments: [
+    ("ZONE_NOT_FOUND", "There is no zone 'typo'", "stores"),
+    ("NOT_FOUND", "There was no scrub since the share service started", "zones"),
+  ])
+  func `something that is missing has its own reason alone`(code: String, reason: String, noun: String) async {
+    let stage = Stage(status: 404, body: #"{"serverErrorCode":"\#(code)","reason":"\#(reason)"}"#)
+    #expect(await stage.run(noun) == 1)
+    #expect(stage.problems == "aquifer: \(reason) (\(code))")
+  }
+
+  @Test(arguments: [(nil, Int32(0)), ("/dev/null", 0), ("/dev/full", 1)] as [(String?, Int32)])
+  func `a document that could not be written whole is no success, unless its reader went away`(
+    path: String?, code: Int32
+  ) async {
+    signal(SIGPIPE, SIG_IGN)
+    var ends: [Int32] = [-1, -1]
+    #expect(pipe(&ends) == 0)
+    close(ends[0])
+    let output = path.map { open($0, O_WRONLY) } ?? ends[1]
+    defer { for descriptor in Set([output, ends[1]]) { close(descriptor) } }
+    var terminal = Terminal.writing(to: output)
+    let problems = Mutex<[String]>([])
+    terminal = Terminal(
+      output: terminal.output, problem: { line in problems.withLock { $0.append(line) } }, input: { [] },
+      loss: terminal.loss)
+    let http = HTTPSender { _, _, _, _, _ in .success(HTTPSender.Answer(status: 200, body: Array("{}".utf8))) }
+    let console = Console(environment: [:], terminal: terminal, http: http)
+    #expect(await console.run(["status", "--json"]) == code)
+    #expect(problems.withLock { $0.contains { $0.contains("the output is incomplete") } } == (code == 1))
+  }
+
   @Test(arguments: [(200, Int32(0)), (503, 1), (404, 1)])
   func `health is the exit code`(status: Int, code: Int32) async {
     #expect(await Stage(status: status).run("health", "http://127.0.0.1:9/readyz") == code)

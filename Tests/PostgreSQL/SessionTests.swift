@@ -21,7 +21,8 @@ import Testing
   @Test func `a writer's large values are compressed by LZ4, unless an operator has chosen a method`() throws {
     let world = try World()
     for (chosen, expected) in [(nil, "lz4"), ("pglz", "pglz")] as [(String?, String)] {
-      let session = try world.session { if let chosen { $0.address += " options='-c default_toast_compression=\(chosen)'" } }
+      let options = chosen.map { " options='-c default_toast_compression=\($0)'" } ?? ""
+      let session = try world.session { $0.address += options }
       try session.compressByLZ4()
       let text = String(repeating: "large ", count: 2000)
       try session.queue(.insert, [.integer(1), .text(text)])

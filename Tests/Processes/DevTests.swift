@@ -109,7 +109,9 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
     #expect(try await waitForEnd(of: ready.pids.values.flatMap(\.self)))
   }
 
-  @Test(.timeLimit(.minutes(1))) func `a stop answers the imports that are held`() async throws {
+  /// A terminal tells the parent, too, and an init system all processes of a unit.
+  @Test(.timeLimit(.minutes(1)), arguments: [false, true])
+  func `a stop that is told twice answers the imports that are held`(tellsGateway: Bool) async throws {
     let folder = try Installation.makeFolder()
     defer { try? FileManager.default.removeItem(at: folder) }
     let dev = try Installation.start(workers: 1, folder: folder)
@@ -127,8 +129,12 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
       if !isHeld { try await Task.sleep(for: .milliseconds(10)) }
     }
     #expect(isHeld)
-    dev.terminate()
+    let told = [dev.processIdentifier] + (tellsGateway ? installation.ready.pids["gateway"] ?? [] : [])
+    for pid in told { kill(pid, SIGINT) }
+    if tellsGateway { for pid in told { kill(pid, SIGTERM) } }
     #expect(try await held.status == 200)
+    // The other processes have not ended yet.
+    kill(dev.processIdentifier, SIGTERM)
     dev.waitUntilExit()
     #expect(dev.terminationStatus == 0)
   }

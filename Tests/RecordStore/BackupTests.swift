@@ -44,8 +44,8 @@ struct BackupTests {
       let asset = try assets.put(Array("the content of \(name)".utf8), until: 0)
       _ = try await shard.write { try $0.save(Self.note(name, asset), in: place) }
     }
-    try backup.begin(mark: "mark")
-    try backup.check(mark: "mark")
+    let begun = try begin("aa")
+    try backup.check(mark: begun.mark)
     async let copy = shard.copy(to: BackupPlace(folder: backup.draft))
     for number in 0..<later { _ = try await shard.write { try $0.save(Sample.note("later \(number)"), in: place) } }
     let database = try #require(try await shard.read { try $0.database(key: place.database) })
@@ -53,7 +53,7 @@ struct BackupTests {
     let directory = try backup.digestOfDirectory()
     let part = try await copy
     #expect(part.problems == [] && part.recordCount >= count && part.fileCount == count + 1)
-    try backup.finish(
+    try begun.finish(
       BackupManifest(
         installation: "0123456789abcdef", startedAt: 1, createdAt: 1, shardCount: 1,
         directoryByteCount: directory.byteCount,
@@ -188,10 +188,10 @@ struct BackupTests {
     }
     let home = try await make("home", "ada", .shared)
     let others = [try await make("guest", "bob", .shared), try await make("own", "ada", .private)]
-    try backup.begin(mark: "mark")
+    let begun = try begin("aa")
     let part = try await shard.copy(to: BackupPlace(folder: backup.draft))
     await shard.close()
-    try finish([part], startedAt: began)
+    try finish([part], startedAt: began, in: begun)
     let target = folder.path + "/restored"
     _ = try restore(to: target)
     let restored = try await Self.open(target)
@@ -224,14 +224,14 @@ struct BackupTests {
       return mirror.key
     }
     let earlier = try BackupFolder(folder.path + "/earlier")
-    try earlier.begin(mark: "one")
+    let first = try begin("01", earlier)
     var parts: [ShardCopy] = []
     for shard in shards { parts.append(try await shard.copy(to: BackupPlace(folder: earlier.draft))) }
-    try finish(parts, of: 2, startedAt: earlierBegan, in: earlier)
-    try backup.begin(mark: "two")
+    try finish(parts, of: 2, startedAt: earlierBegan, in: first)
+    let second = try begin("02")
     let missing = [BackupManifest.Missing(shard: 1, reason: "it is damaged")]
     let part = try await shards[0].copy(to: BackupPlace(folder: backup.draft))
-    try finish([part], of: 2, startedAt: began, missing: missing)
+    try finish([part], of: 2, startedAt: began, missing: missing, in: second)
     for shard in shards { await shard.close() }
 
     for (name, gaps, number) in [
@@ -249,12 +249,11 @@ struct BackupTests {
   /// Completes a backup of the copied shards.
   private func finish(
     _ parts: [ShardCopy], of count: Int = 1, startedAt: Int64 = 1, missing: [BackupManifest.Missing] = [],
-    in backup: BackupFolder? = nil
+    in begun: BegunBackup
   ) throws {
-    let backup = backup ?? self.backup
-    #expect(FileManager.default.createFile(atPath: backup.directoryFile, contents: Data([1, 2, 3])))
-    let directory = try backup.digestOfDirectory()
-    try backup.finish(
+    #expect(FileManager.default.createFile(atPath: begun.folder.directoryFile, contents: Data([1, 2, 3])))
+    let directory = try begun.folder.digestOfDirectory()
+    try begun.finish(
       BackupManifest(
         installation: "0123456789abcdef", startedAt: startedAt, createdAt: startedAt + 1, shardCount: count,
         directoryByteCount: directory.byteCount,
@@ -266,16 +265,17 @@ struct BackupTests {
     let store = try SQLiteRecordStore(SQLiteConfiguration(directory: data + "/shards", assets: assets), shardCount: 2)
     let shards = [try await store.open(shard: 0), try await store.open(shard: 1)]
     let earlier = try BackupFolder(folder.path + "/earlier")
-    try earlier.begin(mark: "one")
+    let first = try begin("01", earlier)
     try finish(
       [
         try await shards[0].copy(to: BackupPlace(folder: earlier.draft)),
         try await shards[1].copy(to: BackupPlace(folder: earlier.draft)),
-      ], of: 2, in: earlier)
+      ], of: 2, in: first)
     _ = try await Place(in: shards[0])
     let missing = [BackupManifest.Missing(shard: 1, reason: "it is damaged")]
-    try backup.begin(mark: "two")
-    try finish([try await shards[0].copy(to: BackupPlace(folder: backup.draft))], of: 2, missing: missing)
+    let second = try begin("02")
+    let part = try await shards[0].copy(to: BackupPlace(folder: backup.draft))
+    try finish([part], of: 2, missing: missing, in: second)
     for shard in shards { await shard.close() }
 
     #expect {
@@ -306,7 +306,7 @@ struct BackupTests {
   {
     let shard = try await Self.open(data)
     _ = try await Place(in: shard)
-    try backup.begin(mark: "0a")
+    let begun = try begin("0a")
     /// Writes like a worker that does not know that it was given up: into the folder it was given.
     func writeOn(_ attempt: String) throws {
       let orphan = try backup.draft(of: attempt)
@@ -318,9 +318,9 @@ struct BackupTests {
     try writeOn("01")
     let part = try await shard.copy(to: BackupPlace(folder: backup.draft(of: "02")))
     try writeOn("01")
-    try backup.take("02", ofShard: 0)
+    try begun.take("02", ofShard: 0)
     try writeOn("01")
-    try finish([part])
+    try finish([part], in: begun)
     #expect(
       try FileManager.default.contentsOfDirectory(atPath: backup.path).sorted() == [
         "directory.sqlite", "manifest.json", "shard-0.sha256", "shards",
@@ -329,28 +329,34 @@ struct BackupTests {
     // Its later writes disturb nothing.
     try FileManager.default.removeItem(atPath: backup.path)
     try writeOn("01")
-    try backup.begin(mark: "0b")
+    _ = try begin("0b")
     #expect(throws: StoreError.self) { try backup.draft(of: "../x") }
     await shard.close()
   }
 
+  /// Begins a backup of the test's installation, in `backup` if no other folder is named.
+  private func begin(_ name: String, _ folder: BackupFolder? = nil) throws -> BegunBackup {
+    try (folder ?? backup).begin(name: name, installation: "0123456789abcdef")
+  }
+
   @Test func `a backup that was not finished is none, and makes room for the next`() async throws {
-    try backup.begin(mark: "one")
+    let first = try begin("01")
     #expect(throws: StoreError.self) {
       try BackupRestore(source: backup.draft, data: folder.path + "/restored") { _ in }.run()
     }
-    #expect(throws: StoreError.self) { try backup.check(mark: "two") }
-    try backup.begin(mark: "two")
-    try backup.check(mark: "two")
+    try first.check()
+    let second = try begin("02")
+    #expect(throws: StoreError.self) { try first.check() }
+    try second.check()
     try FileManager.default.createDirectory(atPath: backup.path + "/x", withIntermediateDirectories: true)
-    #expect(throws: StoreError.self) { try backup.begin(mark: "three") }
+    #expect(throws: StoreError.self) { try begin("03") }
+    try second.check()
     #expect(throws: StoreError.self) { try BackupFolder("relative") }
   }
 
   @Test func `a backup whose process ended before its folder had its name makes room for the next`() async throws {
     _ = try await back(up: 1, then: 0)
     try FileManager.default.moveItem(atPath: backup.path, toPath: backup.draft)
-    try backup.begin(mark: "next")
-    try backup.check(mark: "next")
+    try begin("02").check()
   }
 }

@@ -37,7 +37,7 @@ struct DividedBackupTests {
     let folder = try TemporaryFolder()
     let shards = try await Self.fill(SQLiteConfiguration(directory: folder.path + "/data/shards"))
     let backup = try BackupFolder(folder.path + "/backup")
-    try backup.begin(mark: "one")
+    let begun = try backup.begin(name: "01", installation: "0123456789abcdef")
     var copies: [ShardCopy] = []
     for shard in shards.dropLast(lacksNew ? 1 : 0) {
       copies.append(try await shard.copy(to: BackupPlace(folder: backup.draft)))
@@ -45,7 +45,7 @@ struct DividedBackupTests {
     #expect(copies.map(\.part) == copies.map { Self.layout?.dividedPart(of: $0.shard) })
     #expect(FileManager.default.createFile(atPath: backup.directoryFile, contents: Data([1, 2, 3])))
     let directory = try backup.digestOfDirectory()
-    try backup.finish(
+    try begun.finish(
       BackupManifest(
         installation: "0123456789abcdef", startedAt: 1, createdAt: 2, shardCount: 3, splits: [0],
         directoryByteCount: directory.byteCount, directoryDigest: directory.digest, shards: copies,
@@ -72,13 +72,13 @@ struct DividedBackupTests {
     let shards = try await Self.fill(SQLiteConfiguration(directory: folder.path + "/data/shards"))
     func back(up name: String, splits: [Int], _ copied: [Int]) async throws -> String {
       let backup = try BackupFolder(folder.path + "/" + name)
-      try backup.begin(mark: name)
+      let begun = try backup.begin(name: "01", installation: "0123456789abcdef")
       var copies: [ShardCopy] = []
       for shard in copied { copies.append(try await shards[shard].copy(to: BackupPlace(folder: backup.draft))) }
       #expect(FileManager.default.createFile(atPath: backup.directoryFile, contents: Data([1])))
       let directory = try backup.digestOfDirectory()
       let lacking = (0..<3).filter { !copied.contains($0) }
-      try backup.finish(
+      try begun.finish(
         BackupManifest(
           installation: "0123456789abcdef", startedAt: 1, createdAt: 2, shardCount: 3, splits: splits,
           directoryByteCount: directory.byteCount, directoryDigest: directory.digest, shards: copies,

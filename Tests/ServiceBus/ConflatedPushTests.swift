@@ -99,6 +99,46 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     #expect(subscribers["stalled"]?.state.withLock(\.batchCount) ?? 0 <= 7)
   }
 
+  @Test func `a drain waits for the batch under way, and for those behind it without their spacing`() async {
+    let subscriber = Subscriber()
+    let pushes = ConflatedPush(
+      batchCount: 1, spacing: .seconds(3600), send: { _, changes in try await subscriber.take(changes) },
+      key: { (change: Change) in change.zone }, merge: { $1 })
+    pushes.subscribers([peer("a")])
+    subscriber.stall()
+    for zone in 1...3 { pushes.push(Change(zone: zone, sequence: 1)) }
+    await eventually { subscriber.state.withLock { !$0.waiters.isEmpty } }
+    async let drained: Void = pushes.drain(within: .seconds(60))
+    await eventually { pushes.isDraining.load(ordering: .relaxed) }
+    subscriber.go()
+    await drained
+    #expect(subscriber.state.withLock(\.latest) == [1: 1, 2: 1, 3: 1])
+    pushes.close()
+  }
+
+  @Test func `a drain waits for no lost subscriber, and not for ever for one that stalls`() async {
+    let (lost, stalled) = (Subscriber(), Subscriber())
+    let time = Mutex(ContinuousClock.now)
+    let pushes = ConflatedPush(
+      absence: .seconds(60), sleep: { pause in time.withLock { $0 += pause } }, now: { time.withLock(\.self) },
+      send: { peer, changes in try await (peer.name == "lost" ? lost : stalled).take(changes) },
+      key: { (change: Change) in change.zone }, merge: { $1 })
+    pushes.subscribers([peer("lost")])
+    pushes.subscribers([])
+    pushes.push(Change(zone: 1, sequence: 1))
+    let began = time.withLock(\.self)
+    await pushes.drain(within: .seconds(1))
+    #expect(time.withLock(\.self) == began && pushes.pendingCounts == ["lost": 1])
+    stalled.stall()
+    pushes.subscribers([peer("stalled")])
+    pushes.push(Change(zone: 1, sequence: 2))
+    await pushes.drain(within: .seconds(1))
+    #expect(time.withLock(\.self) - began >= .seconds(1))
+    stalled.go()
+    await stalled.reaches([1: 2])
+    pushes.close()
+  }
+
   @Test func `a failed batch is merged under what came meanwhile`() async {
     let subscriber = Subscriber()
     let pushes = push(to: ["a": subscriber])

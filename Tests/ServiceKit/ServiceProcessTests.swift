@@ -201,6 +201,11 @@ struct ServiceProcessTests {
     #expect(service.noted == ["drain", "close"])
   }
 
+  @Test(arguments: [(ENOSPC, true), (EDQUOT, true), (EACCES, false), (EROFS, false)])
+  func `an account without space left is as good as a full disk`(code: Int32, isFull: Bool) {
+    #expect(RunningService.isFull(code) == isFull)
+  }
+
   @Test func `a bus that can't be bound is named`() async throws {
     do {
       _ = try await plain.start(

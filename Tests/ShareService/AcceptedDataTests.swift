@@ -19,11 +19,11 @@ import Testing
     try await note(0, 4)
     try await note(2, 6)
     #expect(try await told() == [[4, 0, 6], [0, 0, 0]])
-    #expect(try await world.service.directory.acceptData("0", known: []) == ["shard-0"])
+    #expect(try await world.service.directory.acceptData("0", known: []).accepted == ["shard-0"])
     #expect(try await told() == [[0, 0, 6], [4, 0, 0]])
     world = try await world.restarted()
     // Nothing else is accepted by a second call.
-    #expect(try await world.service.directory.acceptData("all", known: []) == ["shard-2"])
+    #expect(try await world.service.directory.acceptData("all", known: []).accepted == ["shard-2"])
     #expect(try await told() == [[0, 0, 0], [4, 0, 6]])
     let claim = ClaimFolder(folder: "data", epoch: 0, nonce: "", next: nil)
     #expect(try await world.service.directory.claim(claim).hasShards == false)
@@ -34,6 +34,50 @@ import Testing
     try await note(2, 1_900_000_000_000)
     #expect(try await told() == [[3, 0, 1_900_000_000_000], [0, 0, 0]])
     #expect(try await world.service.directory.claim(claim).hasShards)
+    await world.service.close()
+  }
+
+  @Test func `an acceptance leaves out the shards that are open, and with all of them the folders in use`()
+    async throws
+  {
+    let world = try World(shardCount: 3)
+    let directory = world.service.directory
+    for folder in ["data", "assets"] {
+      _ = try await directory.claim(ClaimFolder(folder: folder, epoch: 0, nonce: "", next: "aa"))
+    }
+    for shard in 0..<3 {
+      _ = try await directory.note(NoteShardEpochs(epochs: [.init(shard: shard, epoch: 4)]))
+    }
+    let claim = ClaimFolder(folder: "data", epoch: 0, nonce: "", next: nil)
+    #expect(
+      try await directory.acceptData("all", known: [], open: [0, 1, 2])
+        == Acceptance(accepted: [], inUse: ["assets", "data", "shard-0", "shard-1", "shard-2"]))
+    #expect(try await directory.shardEpochs(FetchShardEpochs()).epochs == [4, 4, 4])
+    let reply = try await directory.claim(claim)
+    #expect(reply.hasShards && reply.knownEpoch == 1)
+    // The shard that is refused is accepted beside open ones.
+    #expect(
+      try await directory.acceptData("all", known: [], open: [0, 2])
+        == Acceptance(accepted: ["shard-1"], inUse: ["assets", "data", "shard-0", "shard-2"]))
+    #expect(try await directory.acceptData("0", known: [], open: [0, 2]).inUse == ["shard-0"])
+    #expect(try await directory.shardEpochs(FetchShardEpochs()).epochs == [4, 0, 4])
+    // A folder that is named is accepted all the same.
+    #expect(try await directory.acceptData("data", known: [], open: [0]).accepted == ["data"])
+    #expect(try await directory.claim(claim).knownEpoch == nil)
+    await world.service.close()
+  }
+
+  @Test func `shards that their workers have open are not accepted by a call`() async throws {
+    let world = try World(shardCount: 2)
+    _ = try await world.service.directory.note(
+      NoteShardEpochs(epochs: [.init(shard: 0, epoch: 4), .init(shard: 1, epoch: 4)]))
+    var operators = world.operators
+    operators.openShards = { [0] }
+    let request = OperatorRequest(
+      method: "POST", path: ["admin", "1", "shards", "accept"], query: [:], member: nil)
+    let answer = await operators.answer(request, body: Array(#"{"what":"all"}"#.utf8))
+    #expect(answer.status == 200)
+    #expect(try await world.service.directory.shardEpochs(FetchShardEpochs()).epochs == [4, 0])
     await world.service.close()
   }
 }

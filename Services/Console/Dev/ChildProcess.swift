@@ -67,7 +67,7 @@ enum ChildProcess {
       posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
     }
     if let logPath = specification.logPath {
-      posix_spawn_file_actions_addopen(&actions, 1, logPath, O_WRONLY | O_CREAT | O_APPEND, 0o640)
+      posix_spawn_file_actions_addopen(&actions, 1, place(ofLog: logPath), O_WRONLY | O_CREAT | O_APPEND, 0o640)
       posix_spawn_file_actions_adddup2(&actions, 1, 2)
     }
     var attributes = posix_spawnattr_t()
@@ -88,6 +88,16 @@ enum ChildProcess {
     }
     guard code == 0 else { throw SystemProblem("\(specification.executable) can't be started", errno: code) }
     return pid
+  }
+
+  /// - Returns: `/dev/null` when a full disk has no room for the file: without a log the process serves all the same.
+  private static func place(ofLog path: String) -> String {
+    let file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o640)
+    guard file < 0 else {
+      close(file)
+      return path
+    }
+    return [ENOSPC, EDQUOT].contains(errno) ? "/dev/null" : path
   }
 
   /// The exit status of the child `pid`; nil while it runs.

@@ -57,6 +57,9 @@ struct Dev {
           its log is \(folder.log(of: member.name))
           """
         )
+      case .notStarted(let member, let problem, let pause):
+        terminal.problem(
+          "aquifer dev: \(member.name): \(problem.reason); it is tried again in \(Self.milliseconds(pause)) ms")
       case .silent(let member, let pid):
         terminal.problem("aquifer dev: \(member.name) (pid \(pid)) no longer answers; `aquifer dev` kills it")
       case .gaveUp(let member, _):

@@ -31,6 +31,8 @@ final class Supervisor {
     /// After that, a process has a new pid or other addresses.
     case changed
     case ended(FleetMember, pid_t, ExitStatus, restartIn: Duration)
+    /// A process could not be started again: no executable, or no memory for a process.
+    case notStarted(FleetMember, SystemProblem, restartIn: Duration)
     /// A process runs but does not answer. It is killed, so that others can take over its shards.
     case silent(FleetMember, pid_t)
     /// A process can't run; all processes are stopped.
@@ -57,6 +59,9 @@ final class Supervisor {
   /// Ctrl-C, a stop by an operator or an init system, and the end of the terminal.
   static let stopSignals: Set<Int32> = [SIGTERM, SIGINT, SIGHUP]
   static let stopLimit: Duration = .seconds(10)
+  /// A signal so soon after the first one is of the same stop: a terminal and an init system tell this process and its
+  /// parent, which passes it on.
+  private static let repetitionLimit: Duration = .seconds(1)
   private static let startingPause: Duration = .milliseconds(5)
   private static let steadyPause: Duration = .seconds(1)
   /// Time between two checks that the processes are alive.
@@ -99,8 +104,8 @@ final class Supervisor {
 
   /// Starts all processes, restarts those that end, and returns after a stop signal, when all have ended.
   /// - Returns: true when all processes ended without being killed.
-  /// - Throws: when a process can't be started, or keeps ending before the installation was ready once; all are stopped
-  ///   then.
+  /// - Throws: when a process can't be started, or keeps ending, before the installation was ready once; all are
+  ///   stopped then. Later it is tried again, because the others serve.
   func run(_ note: (Event) -> Void) async throws(SystemProblem) -> Bool {
     do throws(SystemProblem) {
       for index in children.indices { try start(index) }
@@ -151,9 +156,20 @@ final class Supervisor {
         children[index].dueAt = clock.now + pause
         note(.ended(child.member, pid, status, restartIn: pause))
       } else if let dueAt = child.dueAt, clock.now >= dueAt {
-        try start(index)
-        if wasReady { note(.changed) }
+        try startAgain(index, note)
       }
+    }
+  }
+
+  private func startAgain(_ index: Int, _ note: (Event) -> Void) throws(SystemProblem) {
+    do throws(SystemProblem) {
+      try start(index)
+      if wasReady { note(.changed) }
+    } catch {
+      guard wasReady else { throw error }
+      let pause = children[index].policy.pause(afterLifetime: .zero)
+      children[index].dueAt = clock.now + pause
+      note(.notStarted(children[index].member, error, restartIn: pause))
     }
   }
 
@@ -193,15 +209,18 @@ final class Supervisor {
     }
   }
 
-  /// Sends SIGTERM role by role and waits. Sends SIGKILL to the rest when the time is over or a second signal comes.
+  /// Sends SIGTERM role by role and waits. Sends SIGKILL to the rest when the time is over or a second signal comes, a
+  /// second or more after the first.
   private func stop() -> Bool {
-    let end = clock.now + Self.stopLimit
+    let began = clock.now
+    let end = began + Self.stopLimit
     var isImpatient = false
     for role in FleetMember.Role.allCases where !isImpatient {
       let indices = children.indices.filter { children[$0].member.role == role }
       for index in indices { if let pid = children[index].pid { kill(pid, SIGTERM) } }
       while clock.now < end, !isImpatient, indices.contains(where: { children[$0].pid != nil }) {
-        isImpatient = signals.wait(atMost: .milliseconds(20)).contains(where: Self.stopSignals.contains)
+        let isTold = signals.wait(atMost: .milliseconds(20)).contains(where: Self.stopSignals.contains)
+        isImpatient = isTold && clock.now - began >= Self.repetitionLimit
         reapAll()
       }
     }

@@ -113,9 +113,10 @@ extension Directory {
   /// - Parameters:
   ///   - what: the number of a shard, `data`, `assets` or `all`.
   ///   - known: the clusters that ready workers reach. Accepted shards of others can be made in these.
-  /// - Returns: the accepted subjects; folders before shards.
+  ///   - open: the shards that workers have open. They need no acceptance: it would wait, and hold for what is found
+  ///     at a later start. The same is true of the folders of these workers, unless `what` names one.
   /// - Throws: `badRequest` for any other text.
-  func acceptData(_ what: String, known: Set<String>) throws -> [String] {
+  func acceptData(_ what: String, known: Set<String>, open: Set<Int> = []) throws -> Acceptance {
     var subjects: [String]
     switch what {
     case "data", "assets": subjects = [what]
@@ -126,8 +127,11 @@ extension Directory {
       }
       subjects = [Self.subject(ofShard: shard)]
     }
-    let shards = (0..<shardCount).filter { subjects.contains(Self.subject(ofShard: $0)) }
+    let served = Set(open.map(Self.subject(ofShard:)) + (what == "all" && !open.isEmpty ? ["assets", "data"] : []))
+    let shards = (0..<shardCount).filter { !open.contains($0) && subjects.contains(Self.subject(ofShard: $0)) }
     subjects = try subjects.filter { try self.known($0).map { !$0.isAccepted } ?? false }
+    let inUse = subjects.filter(served.contains)
+    subjects.removeAll(where: served.contains)
     try change {
       try forgetClusters(of: shards, known: known)
       for shard in shards.map(Self.subject(ofShard:)) where subjects.contains(shard) {
@@ -138,8 +142,15 @@ extension Directory {
           .run()
       }
     }
-    return subjects
+    return Acceptance(accepted: subjects, inUse: inUse)
   }
+}
+
+/// The answer to an operator who accepts data as they are found; folders before shards.
+struct Acceptance: Hashable, Sendable {
+  let accepted: [String]
+  /// What is open and served, and so was not accepted.
+  let inUse: [String]
 }
 
 extension DirectoryFormat {

@@ -133,6 +133,12 @@ struct ClusterReports: Sendable {
     }
   }
 
+  /// The shards that their holders have open.
+  func openShards() async -> Set<Int> {
+    guard let map = await map() else { return [] }
+    return Set(await standings(map.holders).filter { $0.value["state"]?.string == "open" }.keys)
+  }
+
   /// The reports on shards, by shard. Only the report of a shard's holder counts.
   private func standings(_ holders: [String?]) async -> [Int: JSONValue] {
     var standings: [Int: JSONValue] = [:]

@@ -10,20 +10,22 @@ import WebServices
 
 extension OperatorAPI {
   /// `POST shards/accept` `{"what"}`: the number of a shard, `data`, `assets` or `all`. The answer lists the accepted
-  /// subjects.
+  /// subjects, and those that are left out because they are in use.
   func acceptData(_ body: [UInt8]) async throws -> OperatorAnswer {
     guard let what = try JSONValue.request(body)["what"]?.string else {
       throw RecordError(.badRequest, "what is missing")
     }
     let known = await map()?.reachedClusters ?? []
-    let accepted = try await directory.acceptData(what, known: known)
+    let acceptance = try await directory.acceptData(what, known: known, open: await openShards())
     await clustersChanged()
-    log.warning("data were accepted as they are", ["what": .text(accepted.joined(separator: " "))])
+    log.warning("data were accepted as they are", ["what": .text(acceptance.accepted.joined(separator: " "))])
     return OperatorAnswer { writer in
-      writer.key("accepted")
-      writer.beginArray()
-      for subject in accepted { writer.string(subject) }
-      writer.endArray()
+      for (key, subjects) in [("accepted", acceptance.accepted), ("inUse", acceptance.inUse)] {
+        writer.key(key)
+        writer.beginArray()
+        for subject in subjects { writer.string(subject) }
+        writer.endArray()
+      }
     }
   }
 

@@ -81,6 +81,8 @@ struct OperatorAPI: Sendable {
   var map: @Sendable () async -> ClusterMap? = { nil }
   /// The weights of the shards whose workers tell them.
   var shardFigures: @Sendable () async -> [Int: ShardBalance.Figures] = { [:] }
+  /// The shards that their workers have open.
+  var openShards: @Sendable () async -> Set<Int> = { [] }
   /// Says that the clusters of shards have changed.
   var clustersChanged: @Sendable () async -> Void = {}
 

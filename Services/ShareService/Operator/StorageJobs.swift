@@ -122,16 +122,14 @@ actor StorageJobs {
       throw RecordError(.badRequest, Self.reason(error))
     }
     let job = try begin(.backup, path)
-    tasks[.backup] = Task {
-      await self.finish(.backup, { try await self.backUp(to: folder) }, otherwise: { folder.abandon() })
-    }
+    tasks[.backup] = Task { await self.finish(.backup) { try await self.backUp(to: folder) } }
     return job
   }
 
   func scrub(readsAssets: Bool, mendsLinks: Bool) throws(RecordError) -> StorageJob {
     let job = try begin(.scrub)
     tasks[.scrub] = Task {
-      await self.finish(.scrub, { try await self.scrubAll(readsAssets: readsAssets, mendsLinks: mendsLinks) })
+      await self.finish(.scrub) { try await self.scrubAll(readsAssets: readsAssets, mendsLinks: mendsLinks) }
     }
     return job
   }
@@ -172,7 +170,7 @@ actor StorageJobs {
     return job
   }
 
-  private func finish(_ kind: StorageJob.Kind, _ work: () async throws -> Void, otherwise undo: () -> Void = {}) async {
+  private func finish(_ kind: StorageJob.Kind, _ work: () async throws -> Void) async {
     do {
       try await work()
       jobs[kind]?.state = .done
@@ -180,24 +178,32 @@ actor StorageJobs {
       log.info(
         "a job is done", ["job": .text(kind.rawValue), "problems": .integer(Int64(jobs[kind]?.problems.count ?? 0))])
     } catch {
-      undo()
       jobs[kind]?.state = .failed
       jobs[kind]?.reason = Self.reason(error)
       log.error("a job has failed", ["job": .text(kind.rawValue), "reason": .text(Self.reason(error))])
     }
   }
 
+  private func backUp(to folder: BackupFolder) async throws {
+    let installation = InstallationID(signingKey: directory.signingKey).text
+    let begun = try folder.begin(name: random.hex(byteCount: 16), installation: installation)
+    do {
+      try await fill(begun, of: installation)
+    } catch {
+      begun.abandon()
+      throw error
+    }
+  }
+
   /// Copies the shards first and the directory last, so that it knows at least the models and users that the records
   /// need.
-  private func backUp(to folder: BackupFolder) async throws {
-    let mark = random.hex(byteCount: 16)
+  private func fill(_ backup: BegunBackup, of installation: String) async throws {
     let startedAt = clock.now
-    try folder.begin(mark: mark)
     var copies: [ShardCopy] = []
     let layout = directory.layout
     for shard in 0..<layout.count {
       do {
-        let copy = try await copy(shard, to: folder, mark)
+        let copy = try await copy(shard, to: backup)
         copies.append(copy)
         jobs[.backup]?.recordCount += copy.recordCount
         jobs[.backup]?.byteCount += copy.byteCount
@@ -214,30 +220,31 @@ actor StorageJobs {
     if copies.isEmpty, let first = missing.first {
       throw BusError(.refused, "no shard could be copied; the first: \(first.reason)")
     }
-    try await directory.copy(to: folder.directoryFile)
+    try backup.check()
+    try await directory.copy(to: backup.folder.directoryFile)
     // The copies fit together only if they are of one layout, and the directory's.
     guard directory.layout == layout, copies.allSatisfy({ $0.part == layout.dividedPart(of: $0.shard) }) else {
       throw BusError(.refused, "a shard was divided meanwhile: give the command again")
     }
-    let digest = try folder.digestOfDirectory()
+    let digest = try backup.folder.digestOfDirectory()
     jobs[.backup]?.byteCount += digest.byteCount
-    try folder.finish(
+    try backup.finish(
       BackupManifest(
-        installation: InstallationID(signingKey: directory.signingKey).text, startedAt: startedAt, createdAt: clock.now,
+        installation: installation, startedAt: startedAt, createdAt: clock.now,
         shardCount: layout.count, splits: layout.splits, directoryByteCount: digest.byteCount,
         directoryDigest: digest.digest, shards: copies, missing: missing))
   }
 
   /// Each attempt has a folder of its own: the worker of an earlier attempt may still be writing to its folder.
-  private func copy(_ shard: Int, to folder: BackupFolder, _ mark: String) async throws -> ShardCopy {
+  private func copy(_ shard: Int, to backup: BegunBackup) async throws -> ShardCopy {
     var attempt = ""
     let attempts = jobs[.backup]?.missing.isEmpty == true ? Self.attemptCount : Self.laterAttemptCount
     let answer = try await ask(holderOf: shard, attempts: attempts) {
       attempt = random.hex(byteCount: 8)
-      return CopyShard(shard: shard, directory: folder.path, mark: mark, attempt: attempt)
+      return CopyShard(shard: shard, directory: backup.folder.path, mark: backup.mark, attempt: attempt)
     }
     let copy = try MessagePackDecoder().decode(ShardCopy.self, from: answer.body)
-    try folder.take(attempt, ofShard: shard)
+    try backup.take(attempt, ofShard: shard)
     return copy
   }
 

@@ -26,6 +26,8 @@ final class ConflatedChangePublisher: ChangePublisher {
   private static let spacing = Duration.milliseconds(10)
   /// How long the changes for a lost notifier or gateway are kept. One that returns within this time misses nothing.
   private static let absence = Duration.seconds(60)
+  /// Short, because a receiver that hangs must not take the time that the requests under way have.
+  private static let drainLimit = Duration.milliseconds(500)
   /// The most notifications that wait for one notifier. Beyond that the oldest is dropped.
   static let notificationLimit = 50_000
   /// Keeps a batch far below the bus's message limit, however much the notifications carry.
@@ -81,6 +83,18 @@ final class ConflatedChangePublisher: ChangePublisher {
     sharedPushes.close()
     notifications.close()
     stores.close()
+  }
+
+  /// Returns once all connected peers have every change and notification so far, or the time is over. The shards' next
+  /// owners don't know of them.
+  func drain() async {
+    async let zones: Void = pushes.drain(within: Self.drainLimit)
+    async let shared: Void = sharedPushes.drain(within: Self.drainLimit)
+    async let fired: Void = notifications.drain(within: Self.drainLimit)
+    await stores.drain(within: Self.drainLimit)
+    await zones
+    await shared
+    await fired
   }
 
   /// The number of waiting changes, by the subscriber's name.

@@ -48,8 +48,9 @@ final class RunningWorker: Service {
     ]
   }
 
-  /// Shards move with the maps that follow. Until the bus has drained, requests for them are answered.
-  func drain() async {}
+  /// Sends the pings of the last saves. Shards move with the maps that follow. Until the bus has drained, requests for
+  /// them are answered, and a ping of those leaves at once unless another is under way.
+  func drain() async { await parts.changes.drain() }
 
   func close() async {
     publishing.cancel()
