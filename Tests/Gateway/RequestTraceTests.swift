@@ -28,9 +28,14 @@ struct RequestTraceTests {
 
   @Test func `a request that asks to be held is not counted among those that are quick`() async throws {
     let world = try await GatewayWorld()
-    _ = await world.alice(.get, "\(GatewayWorld.stores)/S/changes", query: [("wait", "0")])
-    let counts = String(decoding: await world.metrics.text(), as: UTF8.self)
+    _ = await world.alice(.get, "\(GatewayWorld.stores)/S/status", query: [("wait", "1"), ("after", "1")])
+    var counts = String(decoding: await world.metrics.text(), as: UTF8.self)
     #expect(counts.contains("aquifer_http_held_request_duration_seconds_count{"))
     #expect(!counts.contains("aquifer_http_request_duration_seconds_count{"))
+    // Nobody is held for these.
+    _ = await world.alice(.get, "\(GatewayWorld.stores)/S/changes", query: [("wait", "0")])
+    _ = await world.alice(.get, "\(GatewayWorld.stores)/S/history", query: [("wait", "1")])
+    counts = String(decoding: await world.metrics.text(), as: UTF8.self)
+    #expect(counts.contains("aquifer_http_request_duration_seconds_count{"))
   }
 }

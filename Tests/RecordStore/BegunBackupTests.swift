@@ -29,7 +29,8 @@ struct BegunBackupTests {
   private static func manifest(_ shards: [ShardCopy] = []) -> BackupManifest {
     BackupManifest(
       installation: installation, startedAt: 1, createdAt: 2, shardCount: 1, directoryByteCount: 0,
-      directoryDigest: "", shards: shards)
+      directoryDigest: String(repeating: "0", count: 64), shards: shards,
+      missing: shards.isEmpty ? [BackupManifest.Missing(shard: 0, reason: "its worker is away")] : [])
   }
 
   @Test(arguments: ["monday.partial", "monday.partial/archive", "monday/yesterday"])

@@ -145,10 +145,11 @@ private struct Scene {
     let device = Authenticator()
     #expect(try await scene.register(device) == nil)
     for _ in 0..<20 { #expect(try await scene.signIn(Authenticator("stranger's")) == nil) }
-    for _ in 0..<9 { #expect(try await scene.signIn(device, signer: Authenticator()) == nil) }
+    // The clock goes on a little with each, so that thirty count as less.
+    for _ in 0..<10 { #expect(try await scene.signIn(device, signer: Authenticator()) == nil) }
     #expect(try await scene.signIn(device) != nil)
-    #expect(try await scene.signIn(Authenticator("stranger's")) == nil)
-    #expect(try await scene.signIn(device, nonce: "s-2") == nil, "the server's work for an address has a bound")
+    #expect(try await scene.signIn(Authenticator("stranger's"), nonce: "s-2") == nil)
+    #expect(try await scene.signIn(device, nonce: "s-3") == nil, "the server's work for an address has a bound")
   }
 
   @Test func `a user has several passkeys, and removes one`() async throws {

@@ -46,13 +46,13 @@ extension Gateway {
         person: SignInByIdentity.Person(found.identity), isKept: body["keep"]?.bool ?? true,
         grant: exchange.authentication?.reply.grant, source: source, claim: claim(on: signed, until: found.expiry)))
     if reply.refusal == .used { throw used }
+    guard let session = reply.webAuthToken, let user = reply.userRecordName else {
+      throw RecordError(.accessDenied, SignInPage.Problem.refused(reply.refusal ?? .closed).sentence)
+    }
     // A share service of an earlier release leaves the claim to the gateway.
     if reply.isClaimed == nil, try await !isFirstUse(of: signed, until: found.expiry) {
       try await note(.used, of: source, container, environment)
       throw used
-    }
-    guard let session = reply.webAuthToken, let user = reply.userRecordName else {
-      throw RecordError(.accessDenied, SignInPage.Problem.refused(reply.refusal ?? .closed).sentence)
     }
     var writer = JSONWriter()
     writer.beginObject()

@@ -191,7 +191,7 @@ extension Directory {
 
   /// Reads this user's registrations alone. The sign keeps the index of revisions out, which has those of all users.
   static let registrationsOfUser = SQL(
-    "pushRegistration.ofUser",
+    "pushRegistration.listOfUser",
     "\(registrationRows) AND pushRegistration.user = ?2 ORDER BY +revision DESC LIMIT 1000")
 
   private static func registrationRow(_ row: DirectoryStatement) throws -> PushRegistrationRow {

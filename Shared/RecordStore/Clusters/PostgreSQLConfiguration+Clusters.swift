@@ -79,21 +79,34 @@ extension PostgreSQLConfiguration {
   /// - Returns: whether there was one.
   /// - Throws: `StoreError`, such as `io` while a long read has its tables.
   @discardableResult func removeCopy(ofShard shard: Int, knownTo epoch: Int64, move: Int64? = nil) throws -> Bool {
-    try withSession(ofShard: shard, within: .seconds(60)) { session in
-      try session.transaction {
-        guard let found = try Self.standing(session), let number = found.move, isOwn(found) else { return false }
-        // The owner's own copy has an epoch above: only by its number.
-        guard move == number || move == nil && found.epoch <= epoch + 1 else { return false }
-        try drop(shard, session)
-        return true
-      }
+    try remove(shard) { found in
+      // The owner's own copy has an epoch above: only by its number.
+      found.move.map { move == $0 || move == nil && found.epoch <= epoch + 1 } ?? false
     }
   }
 
-  private func drop(_ shard: Int, _ session: Session) throws {
-    try session.queue(Command("copy.patience", "SET LOCAL lock_timeout = '2s'"))
-    try session.queue(Command("copy.drop", "DROP SCHEMA \(schema(ofShard: shard)) CASCADE"))
-    try MoveLog.end(self, shard: shard, session)
+  /// Removes a shard that is a copy.
+  /// - Parameter isLeft: whether it is one that nobody needs.
+  private func remove(_ shard: Int, if isLeft: (ShardStanding) -> Bool) throws -> Bool {
+    try withSession(ofShard: shard, within: .seconds(60)) { session in
+      func mayRemove() throws -> Bool { try Self.standing(session).map { isOwn($0) && isLeft($0) } ?? false }
+      do {
+        // Asked before, because the lock of a shard that serves would keep its commits waiting.
+        guard try session.transaction(.readCommitted, mayRemove) else { return false }
+        return try session.transaction {
+          try session.queue(Command("copy.patience", "SET LOCAL lock_timeout = '2s'"))
+          // At once the whole lock that the removal takes: another session could wait for the row and hold a part.
+          try session.queue(Command("copy.lock", "LOCK TABLE tenure IN ACCESS EXCLUSIVE MODE"))
+          guard try mayRemove() else { return false }
+          try session.queue(Command("copy.drop", "DROP SCHEMA \(schema(ofShard: shard)) CASCADE"))
+          try MoveLog.end(self, shard: shard, session)
+          return true
+        }
+      } catch let error as PostgreSQLError where error.state == Self.undefinedTable {
+        // Another session was first.
+        return false
+      }
+    }
   }
 
   /// Removes the copies of new shards that divisions of a shard have left. One that was carried out has taken the
@@ -105,18 +118,10 @@ extension PostgreSQLConfiguration {
   /// - Returns: the numbers of the new shards.
   func removeSplits(of shard: Int, among numbers: [Int], having part: ShardPart, knownTo epoch: Int64) throws -> [Int] {
     func isLeft(_ found: ShardStanding, _ number: Int) -> Bool {
-      found.source == shard && found.isUnopened && found.epoch <= epoch + 1 && isOwn(found)
+      found.source == shard && found.isUnopened && found.epoch <= epoch + 1
         && found.part(ofShard: number).map(part.contains) == true
     }
-    return try splits(of: shard, among: numbers).filter { number in
-      try withSession(ofShard: number, within: .seconds(60)) { session in
-        try session.transaction {
-          guard let found = try Self.standing(session), isLeft(found, number) else { return false }
-          try drop(number, session)
-          return true
-        }
-      }
-    }
+    return try splits(of: shard, among: numbers).filter { number in try remove(number) { isLeft($0, number) } }
   }
 
   /// The shards here that were split off a shard, and are not to be opened.
