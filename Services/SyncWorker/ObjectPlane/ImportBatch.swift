@@ -167,8 +167,8 @@ extension ImportedPage {
       try transaction.put(state, of: mirror.key)
     }
     let known = try holds.isEmpty ? [] : transaction.zoneHolds(of: mirror.key)
-    for hold in holds
-    where !known.contains(where: { $0.zoneName == hold.zoneName && $0.endSequence >= hold.endSequence }) {
+    let ends = Dictionary(known.map { ($0.zoneName, $0.endSequence) }, uniquingKeysWith: max)
+    for hold in holds where ends[hold.zoneName].map({ $0 < hold.endSequence }) ?? true {
       try transaction.put(hold, of: mirror.key)
     }
     for place in settled { try transaction.removeUnimported(place.name, in: place.zone, of: mirror.key) }
