@@ -80,4 +80,56 @@ private func endedZones(_ page: JSONValue) -> [String] {
       #expect(imports.compactMap { $0["counts"]?["deleted"]?.int64 }.max() == 102, "\(imports.map(\.text))")
     }
   }
+
+  @Test(arguments: StoreKind.allCases)
+  func `are on hold until the store has heard of them, or longer where objects were, and a repeated page is the same`(
+    _ kind: StoreKind
+  ) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      let b = try await Device("B", world)
+      try await world.makeZone("known", photo: "P")
+      try await b.pull()
+      let token = b.token
+      try await world.comeAndGo(["one", "two"])
+      try await world.change(["known"], "delete")
+      let told = try await b.page()["changes"]?.text
+      let next = b.token
+      #expect(try await world.holds(of: "B") == ["known", "one", "two"])
+      // A token that has not passed the ends forgets nothing.
+      b.token = token
+      #expect(try await b.page()["changes"]?.text == told)
+      #expect(try await world.holds(of: "B") == ["known", "one", "two"])
+      b.token = next
+      #expect(try await b.pull().isEmpty)
+      #expect(try await world.holds(of: "B") == ["known"])
+      b.token = token
+      #expect(try await b.page()["changes"]?.text == told)
+      try await world.comeAndGo(["three"])
+      try await b.pull()
+      #expect(try await b.pull().isEmpty)
+      #expect(try await world.holds(of: "B") == ["known"])
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases)
+  func `stay on hold when the decision is not that of the store's policy`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      let b = try await Device("B", world)
+      try await world.setUp("B", more: #","zonePolicy":{"deleted":"keep-and-pause"}"#)
+      try await world.change(["known"], "create")
+      try await b.pull()
+      let token = b.token
+      try await world.change(["known"], "delete")
+      #expect(endedZones(try await b.page()) == ["known"])
+      let resumed = try await world.send(
+        world.request("POST", "stores/B/zones/known/resume"), #"{"action":"delete"}"#)
+      #expect(resumed.status == 200, "\(resumed.text)")
+      try await b.pull()
+      try await b.pull()
+      #expect(try await world.holds(of: "B") == ["known"])
+      b.token = token
+      let told = try await b.page()["changes"]?.elements.first { $0["changeType"]?.string == "zone" }
+      #expect(told?["action"]?.string == "delete")
+    }
+  }
 }
