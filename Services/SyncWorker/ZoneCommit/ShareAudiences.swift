@@ -24,6 +24,8 @@ package final class ShareAudiences: Sendable {
     var databases: [DatabaseID: Audiences] = [:]
     /// Zones to be read again, by shard.
     var stale: [Int: [DatabaseID: Set<String>]] = [:]
+    /// Users who were added while zones are read again, by shard: the read may lack them.
+    var added: [Int: [DatabaseID: [String: Set<String>]]] = [:]
     var wakes: [Int: AsyncStream<Void>.Continuation] = [:]
   }
 
@@ -52,6 +54,7 @@ package final class ShareAudiences: Sendable {
       audiences.users[zoneName] = Set(audiences.users[zoneName] ?? []).union(users).sorted()
       if !ended.isEmpty { audiences.ended[zoneName, default: []].formUnion(ended) }
       state.databases[database] = audiences
+      state.added[shard]?[database, default: [:]][zoneName, default: []].formUnion(users)
     }
   }
 
@@ -124,7 +127,10 @@ extension ShareAudiences: ShardWork {
   }
 
   private func refresh(_ store: any ShardStore) async throws {
-    let stale = state.withLock { $0.stale.removeValue(forKey: store.shard) ?? [:] }
+    let stale = state.withLock { state in
+      state.added[store.shard] = [:]
+      return state.stale.removeValue(forKey: store.shard) ?? [:]
+    }
     let found: [(DatabaseID, [(String, [String])])]
     do {
       found = try await store.read { snapshot in
@@ -139,6 +145,7 @@ extension ShareAudiences: ShardWork {
     } catch {
       // To be read with the next attempt, beside the zones that have changed by then.
       state.withLock { state in
+        state.added[store.shard] = nil
         for (database, zones) in stale {
           state.stale[store.shard, default: [:]][database, default: []].formUnion(zones)
         }
@@ -146,8 +153,10 @@ extension ShareAudiences: ShardWork {
       throw error
     }
     state.withLock { state in
+      let added = state.added.removeValue(forKey: store.shard) ?? [:]
       for (database, zones) in found {
-        for (zone, users) in zones {
+        for (zone, members) in zones {
+          let users = added[database]?[zone].map { $0.union(members).sorted() } ?? members
           state.databases[database, default: Audiences(shard: store.shard)].users[zone] = users.isEmpty ? nil : users
         }
         if state.databases[database]?.users.isEmpty == true { state.databases[database] = nil }
