@@ -33,6 +33,37 @@ import Testing
   }
 
   @Test(arguments: StoreKind.allCases)
+  func `decided holds of ended zones in which no object was placed are found in the order of the ends`(
+    _ kind: StoreKind
+  ) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard, zone: "a")
+      let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database).key
+      let zones = ["a": place.zone, "b": try await Place(in: shard, zone: "b").zone]
+      try await shard.write { transaction in
+        for (name, end) in [("a", 9), ("b", 8), ("c", 7)] {
+          try transaction.put(
+            StoredZoneHold(zoneName: name, end: .deleted, endSequence: Int64(end), heldAt: 1, decision: 2), of: mirror)
+        }
+      }
+      func found(through sequence: Int64, limit: Int = 9) async throws -> [String] {
+        try await shard.read { snapshot in
+          try snapshot.emptyZoneHolds(of: mirror, through: sequence, limit: limit).map(\.zoneName)
+        }
+      }
+      #expect(try await found(through: 9) == ["b", "a"], "no zone has the third name")
+      #expect(try await found(through: 8) == ["b"])
+      #expect(try await found(through: 9, limit: 1) == ["b"])
+      try await shard.write { try $0.place("object", in: #require(zones["b"])) }
+      #expect(try await found(through: 9) == ["a"])
+      try await shard.write {
+        try $0.put(StoredZoneHold(zoneName: "a", end: .deleted, endSequence: 9, heldAt: 1), of: mirror)
+      }
+      #expect(try await found(through: 9) == [])
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases)
   func `a store's state, its zones on hold and what its imports left out are kept until it is forgotten`(
     _ kind: StoreKind
   )

@@ -65,6 +65,25 @@ struct ZoneConformanceTests {
     }
   }
 
+  @Test(arguments: StoreKind.allCases) func `a look-up by a text with NUL finds nothing`(_ kind: StoreKind) async throws
+  {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      @Sendable func check(_ snapshot: any ShardSnapshot) throws {
+        let text = "notes\0"
+        #expect(try snapshot.zone(named: text, in: place.database) == nil)
+        #expect(try snapshot.record(withShortGUID: text) == nil)
+        #expect(try snapshot.share(named: text, in: place.zone) == nil)
+        #expect(try snapshot.share(ofRoot: text, in: place.zone) == nil)
+        #expect(try snapshot.share(withOneTimeGUID: text) == nil)
+        #expect(try snapshot.subscription(text, of: "alice", scope: .private, in: place.database) == nil)
+        #expect(try snapshot.zone(named: "notes", in: place.database)?.key == place.zone)
+      }
+      try await shard.read { try check($0) }
+      try await shard.write { try check($0) }
+    }
+  }
+
   @Test(arguments: StoreKind.allCases) func `an existing zone is returned unchanged`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)

@@ -208,6 +208,36 @@ private struct BodyFuzzer {
     #expect(try await Self.sequences(world.store) == before)
   }
 
+  @Test(arguments: StoreKind.engines)
+  func `a name with NUL is one that nothing has, and keeps no other zone's page from its reader`(_ kind: StoreKind)
+    async throws
+  {
+    try await ObjectPlaneWorld.with(kind) { world in
+      try await world.makeZone("Trips", photo: "P")
+      let zones = try await world.callRecords(
+        "changes/zone", #"{"zones":[{"zoneID":"Trips"},{"zoneID":"a\u0000"}]}"#)
+      #expect(
+        zones["zones"]?.elements.map { $0["serverErrorCode"]?.string } == [nil, "ZONE_NOT_FOUND"], "\(zones.text)")
+      #expect(zones["zones"]?.elements.first?["records"]?.count == 1)
+      let found = try await world.callRecords(
+        "zones/lookup", #"{"zones":[{"zoneName":"a\u0000"},{"zoneName":"Trips"}]}"#)
+      #expect(
+        found["zones"]?.elements.map { $0["serverErrorCode"]?.string } == ["ZONE_NOT_FOUND", nil], "\(found.text)")
+      for (path, body) in [
+        ("records/lookup", #"{"zoneID":"a\u0000","records":[{"recordName":"P"}]}"#),
+        ("records/query", #"{"zoneID":"Trips","query":{"recordType":"a\u0000"}}"#),
+        ("subscriptions/lookup", #"{"subscriptions":[{"subscriptionID":"a\u0000"}]}"#),
+      ] {
+        do {
+          let answer = try await world.callRecords(path, body)
+          #expect(!answer.text.contains("INTERNAL_ERROR"), "\(path): \(answer.text)")
+        } catch let error as RecordError {
+          #expect(error.code != .internalError, "\(path): \(error)")
+        }
+      }
+    }
+  }
+
   @Test func `integers beyond 2^53 stay exact, as numbers and as strings`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()

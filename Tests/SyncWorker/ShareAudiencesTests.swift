@@ -49,4 +49,37 @@ import Testing
       await work.value
     }
   }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `a participant who comes while the last one's end is read again hears of changes`() async throws {
+    try await SharedWorld.with { world in
+      try await world.makeZone("Trip", of: "_alice", photo: "P")
+      try await world.share("Trip", of: "_alice", .readWrite)
+      let (audiences, changes, database) = (ShareAudiences(.silent), PublishedChanges(), SharedWorld.database("_alice"))
+      let publisher = AudiencePublisher(audiences: audiences, changes: changes)
+      let (comings, coming) = AsyncStream.makeStream(of: Void.self)
+      let base = try world.store(of: "_alice")
+      // The first read finds Bob, and the second nobody.
+      let second = MeddlingStore(base, behindRead: 2) {
+        try await world.share("Trip", of: "_alice", with: "_carol", .readOnly)
+        audiences.add(["_carol"], toZone: "Trip", of: database, shard: base.shard)
+        coming.finish()
+      }
+      let store = MeddlingStore(second, behindRead: 1) {
+        try await world.share("Trip", of: "_alice", with: "_bob", nil)
+      }
+      let work = Task { await audiences.run(on: store) }
+      func audience() -> Set<String> {
+        publisher.publish(
+          ZoneChange(
+            database: database, zoneName: "Trip", sequence: 1, syncToken: "t", originStore: nil, audience: ["_alice"]))
+        return Set(changes.take().flatMap(\.audience))
+      }
+      #expect(try await holds { audience() == ["_alice", "_bob"] })
+      for await _ in comings {}
+      #expect(try await holds { audience() == ["_alice", "_carol"] })
+      work.cancel()
+      await work.value
+    }
+  }
 }

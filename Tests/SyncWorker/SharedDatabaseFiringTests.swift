@@ -92,6 +92,47 @@ struct SharedDatabaseFiringTests {
     #expect(world.changes.take().last?.hasSubscriptions == true)
   }
 
+  @Test(
+    arguments: ["removed", "stopped", "left", "deleted"],
+    [#""subscriptionType":"zone""#, #""subscriptionType":"query","query":{"recordType":"Note"},"firesOn":["create"]"#])
+  func `a participant with subscriptions hears of the end of their access as one without them`(
+    _ end: String, _ kind: String
+  ) async throws {
+    let world = try await RecordPlaneWorld.inMemory()
+    try await world.makeZone()
+    let share = try await world.shareZone(with: [("bob", "READ_WRITE"), ("carol", "READ_ONLY")])
+    for user in ["_bob", "_carol"] {
+      let subscription = #""subscription":{"subscriptionID":"s",\#(kind),\#(World.zoneID())}"#
+      let made = try await world.shared(
+        "subscriptions/modify", #"{"operations":[{"operationType":"create",\#(subscription)}]}"#, by: user)
+      try #require(made.json["subscriptions"]?.elements.first?.code == nil, "\(made.text)")
+    }
+    _ = world.changes.take()
+    _ = world.changes.takeNotifications()
+    let carol = share.participants[2]["participantId"]?.string ?? ""
+    let deletion = World.operation("forceDelete", #""recordName":"cloudkit.zoneshare""#)
+    let ending =
+      switch end {
+      case "removed":
+        try await world.modify([
+          World.share("update", tag: share.tag, World.participants(#"{"participantId":"\#(carol)"}"#))
+        ])
+      case "stopped": try await world.modify([deletion])
+      case "left": try await world.modify([deletion], by: "_bob")
+      default:
+        try await world.post(
+          "zones/modify", #"{"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"Trips"}}}]}"#)
+      }
+    #expect(ending.status == 200 && !ending.text.contains("serverErrorCode"), "\(ending.text)")
+    #expect(try world.told().filter { $0.hasPrefix("_bob") } == [])
+    let change = try #require(world.changes.take().last)
+    #expect(change.audience.contains("_bob") && change.tellsHomes == true)
+    #expect(change.subscribers == (["removed", "left"].contains(end) ? ["_carol"] : nil))
+    try await Self.firing(world).fire(change, of: "_bob", in: world.store)
+    let told = world.changes.takeNotifications()
+    #expect(told.map(\.userRecordName) == ["_bob"] && told.map(\.isForCouriersOnly) == [true])
+  }
+
   @Test func `a change of a zone that nobody shares concerns no other worker`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()

@@ -50,14 +50,14 @@ extension StoreCall {
           isFirst: position == nil, state: state, reader: reader,
           upgrade: upgrade, at: started, output: ImportBatchWriter(values: values), in: snapshot)
         try batch.fill(limit: limit, from: snapshot)
+        // During a refetch or after a reset, a client does not have everything that its token passes.
+        let confirmed = position?.epoch == state.modelEpoch && position?.refetch == nil ? start : 0
+        let passed = batch.holds.isEmpty ? 0 : min(confirmed, position?.told ?? 0)
         // An owner's conflicts are no guest's to decide.
         let conflictCount = current.isGuest ? 0 : try snapshot.openConflictCount(for: current)
         let (written, page) = batch.finish(openConflictCount: conflictCount)
         try reader.inliner.contents?.complete()
-        // During a refetch or after a reset, a client does not have everything that its token passes.
-        return ReadPage(
-          batch: written, page: page,
-          confirmed: position?.epoch == state.modelEpoch && position?.refetch == nil ? start : 0)
+        return ReadPage(batch: written, page: page, confirmed: confirmed, passed: passed)
       }
     }
     var found = try await page(retries: true)
@@ -85,6 +85,8 @@ extension StoreCall {
     let page: ImportedPage
     /// The sequence up to which the client says that it has everything.
     let confirmed: Int64
+    /// The sequence up to which its zones on hold may be forgotten.
+    let passed: Int64
   }
 
   private static let changesLimit = 1000
@@ -141,6 +143,7 @@ extension StoreCall {
         if confirmed > current.importedSequence {
           current.importedSequence = confirmed
           try transaction.update(current)
+          if read.passed > 0 { try transaction.forgetZoneHolds(of: current, through: read.passed) }
         }
         try page.store(of: current, at: at, in: transaction)
         guard let event else { return (0, ZoneEffects()) }
@@ -157,6 +160,21 @@ extension StoreCall {
   }
 }
 
+extension ShardTransaction {
+  /// Holds forgotten in one commit; the next new position forgets others.
+  private static var forgottenCount: Int { 1000 }
+
+  /// Forgets holds of zones whose ends the store has heard of, where no object of the store can be. A hold that decided
+  /// otherwise than the store's policy stays: a page that is repeated later has to tell the same.
+  fileprivate func forgetZoneHolds(of mirror: StoredMirror, through sequence: Int64) throws {
+    let state = try syncState(of: mirror.key)
+    for hold in try emptyZoneHolds(of: mirror.key, through: sequence, limit: Self.forgottenCount)
+    where hold.zoneName != mirror.defaultZoneName && hold.decision == state.policy(for: hold.end).rawValue {
+      try deleteZoneHold(of: hold.zoneName, mirror.key)
+    }
+  }
+}
+
 extension ImportedPage {
   /// Stores the page's results besides its event.
   fileprivate func store(of mirror: StoredMirror, at now: Int64, in transaction: any ShardTransaction) throws {
@@ -167,8 +185,8 @@ extension ImportedPage {
       try transaction.put(state, of: mirror.key)
     }
     let known = try holds.isEmpty ? [] : transaction.zoneHolds(of: mirror.key)
-    for hold in holds
-    where !known.contains(where: { $0.zoneName == hold.zoneName && $0.endSequence >= hold.endSequence }) {
+    let ends = Dictionary(known.map { ($0.zoneName, $0.endSequence) }, uniquingKeysWith: max)
+    for hold in holds where ends[hold.zoneName].map({ $0 < hold.endSequence }) ?? true {
       try transaction.put(hold, of: mirror.key)
     }
     for place in settled { try transaction.removeUnimported(place.name, in: place.zone, of: mirror.key) }

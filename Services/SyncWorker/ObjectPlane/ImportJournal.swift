@@ -13,6 +13,8 @@ package struct ImportedPage: Sendable {
   package var moreComing = false
   /// The position in the page's token.
   package var sequence: Int64 = 0
+  /// The sequence of the last end of a zone that the page tells.
+  var lastEnd: Int64 = 0
   /// Zones for which the store begins to wait.
   var holds: [StoredZoneHold] = []
   /// Records that are left out, and those that no longer are.
@@ -73,6 +75,8 @@ package actor ImportJournal {
     var problems: [MirroringProblem] = []
     /// The end of its last page; a page that ends no further was counted before.
     var reached: Int64
+    /// The last end of a zone that its pages told: further ones come before the run gets on.
+    var lastEnd: Int64 = 0
   }
 
   private struct Progress {
@@ -128,8 +132,11 @@ package actor ImportJournal {
       runs[mirror]
       ?? Run(event: StoredEvent(identifier: identifier, kind: .import, startedAt: now, succeeded: true), reached: start)
     if isNew { progress[mirror]?.lastRun = (start, start, now) }
-    if page.sequence > run.reached || isNew { run.count(page, problemLimit: Self.problemLimit) }
+    if page.sequence > run.reached || page.lastEnd > run.lastEnd || isNew {
+      run.count(page, problemLimit: Self.problemLimit)
+    }
     run.reached = max(run.reached, page.sequence)
+    run.lastEnd = max(run.lastEnd, page.lastEnd)
     progress[mirror]?.lastRun?.end = run.reached
     progress[mirror]?.lastRun?.at = now
     if page.moreComing {

@@ -9,29 +9,29 @@ import ZoneCommit
 
 /// One page of changes while it is being filled.
 struct ImportBatch {
-  private let mirror: StoredMirror
-  private let database: StoredDatabase
-  private var position: ImportPosition
+  let mirror: StoredMirror
+  let database: StoredDatabase
+  var position: ImportPosition
   /// The client brought no token, so it knows no zone that could be gone.
   private let isFirst: Bool
-  private let state: StoredSyncState
+  let state: StoredSyncState
   private let reader: ImportReader
   /// The records to send again, if the store's token is of an earlier model epoch.
   private let upgrade: ModelUpgrade?
   /// Milliseconds since 1970.
-  private let now: Int64
-  private let holds: [String: StoredZoneHold]
+  let now: Int64
+  let holds: [String: StoredZoneHold]
   /// nil when the store belongs to the database's owner.
   private let guest: GuestZones?
   /// Records that earlier pages left out.
-  private let known: [RecordPlace: StoredUnimported]
-  private var output: ImportBatchWriter
-  private var page = ImportedPage()
+  let known: [RecordPlace: StoredUnimported]
+  var output: ImportBatchWriter
+  var page = ImportedPage()
   /// The moves that the store knows of, by its token.
   private let moves: MoveView
   /// The zones whose records are delivered, by name.
   private var delivered: [String: StoredZone] = [:]
-  private var deliveredCount = 0
+  var deliveredCount = 0
   private var scannedCount = 0
   private var propertyListByteCount = 0
   private let wasComplete: Bool
@@ -108,7 +108,7 @@ struct ImportBatch {
   private mutating func zonesTold(limit: Int, from snapshot: any ShardSnapshot) throws -> [StoredZone]? {
     let zones = try snapshot.mirroredZones(of: mirror, after: 0)
     guard let guest else {
-      let noted = try zonesNoted(zones)
+      guard let noted = try zonesNoted(zones, limit: limit) else { return nil }
       for zone in noted { delivered[zone.zoneName] = zone }
       return noted
     }
@@ -211,67 +211,6 @@ struct ImportBatch {
       scannedCount += 1
     }
     return false
-  }
-
-  // MARK: Zones
-
-  /// Tells of zones that ended or were made anew since the token. By the policy of each end, the store drops their
-  /// objects, keeps them and waits, or saves them again.
-  /// - Returns: the zones whose records are delivered.
-  private mutating func zonesNoted(_ zones: [StoredZone]) throws -> [StoredZone] {
-    var remembered: [Int64: UInt64] = [:]
-    var delivered: [StoredZone] = []
-    for zone in zones {
-      let hash = ImportPosition.hash(of: zone.zoneName)
-      let before = position.zones[hash]
-      let hold = holds[zone.zoneName].flatMap { $0.endSequence == zone.endSequence ? $0 : nil }
-      let isPaused = hold != nil && hold?.decision == nil
-      if isPaused || isNews(endOf: zone, knownAs: before, hold), tell(ofEndOf: zone, hold) == .keepAndPause {
-        // The store waits: it gets nothing of the zone's present content, and the end is still to be told.
-        remembered[hash] = before ?? Self.noZone
-        position.pausedZones.insert(hash)
-      } else if !zone.isDeleted {
-        remembered[hash] = zone.incarnation
-        delivered.append(zone)
-      }
-    }
-    position.zones = remembered
-    if page.deletedCount > 0 { position.endsTold = database.sequence }
-    let keys = Set(delivered.map(\.key))
-    for place in known.keys where !keys.contains(place.zone) { page.settled.append(place) }
-    return delivered
-  }
-
-  /// True if the client does not know that the zone ended. It may know a zone that its token does not name: it saved
-  /// there, lost the token of a page, or the token had no room. The sequence of the end decides then. A client may so
-  /// hear of a zone that came and went since it looked, but no user decides about a zone they may never have had.
-  private func isNews(endOf zone: StoredZone, knownAs before: UInt64?, _ hold: StoredZoneHold?) -> Bool {
-    if let before { return zone.isDeleted || before != zone.incarnation }
-    guard !position.hasTold(endAt: zone.endSequence), zone.endSequence > state.sinceSequence else { return false }
-    let policy = hold?.decision.flatMap(ZonePolicy.init(rawValue:)) ?? state.policy(for: zone.end)
-    return zone.zoneName == mirror.defaultZoneName || position.isFull || policy != .keepAndPause
-  }
-
-  /// An incarnation that no zone has; 0 has a meaning of its own in tokens.
-  private static let noZone: UInt64 = 1
-
-  /// The store counts as told from this page on: later saves to the zone are new. A client that never got the page asks
-  /// again with its old token and is told again.
-  private mutating func tell(ofEndOf zone: StoredZone, _ hold: StoredZoneHold?) -> ZonePolicy {
-    let policy =
-      hold.map { $0.decision.flatMap(ZonePolicy.init(rawValue:)) ?? .keepAndPause } ?? state.policy(for: zone.end)
-    if policy == .keepAndPause, hold != nil, position.hasTold(endAt: zone.endSequence) { return policy }
-    output.addZone(Zone.ID(zoneName: zone.zoneName, ownerName: database.id.owner), end: zone.end, policy: policy)
-    page.deletedCount += 1
-    if hold == nil {
-      page.holds.append(
-        StoredZoneHold(
-          zoneName: zone.zoneName, end: zone.end, endSequence: zone.endSequence, heldAt: now,
-          decision: policy == .keepAndPause ? nil : policy.rawValue))
-    }
-    // An end without a number is older than the numbers: all present records of the zone come after the position.
-    if policy != .keepAndPause { position.lostZone(zone.endSequence > 0 ? zone.endSequence : .max) }
-    return policy
   }
 
   // MARK: Records

@@ -54,6 +54,8 @@ struct ImportPosition: Hashable, Sendable {
   /// Zones that wait for their user's decision, by hash. They come first in a token that has no room for all zones,
   /// because nothing else says what was told of them.
   var pausedZones: Set<Int64> = []
+  /// Zones whose ends a later page of the run tells, by hash. The token that named them has room for them again.
+  var deferredZones: Set<Int64> = []
 
   /// Incarnations that no zone has.
   private static let guestMark: UInt64 = 2
@@ -112,7 +114,12 @@ struct ImportPosition: Hashable, Sendable {
   var isFull: Bool { zones.count >= Self.zoneLimit }
 
   /// True if an earlier page or run passed the end of a zone.
-  func hasTold(endAt sequence: Int64) -> Bool { sequence <= max(self.sequence, told, endsTold) }
+  func hasTold(endAt sequence: Int64) -> Bool { sequence <= lastToldEnd }
+
+  private var lastToldEnd: Int64 { max(sequence, told, endsTold) }
+
+  /// The page tells the end of a zone, and has told all earlier ones. They stay told when `sequence` goes back.
+  mutating func told(endAt sequence: Int64) { endsTold = max(lastToldEnd, sequence) }
 
   /// Begins a second delivery, which includes records that the store itself exports meanwhile.
   mutating func beginRefetch(for epoch: Int64) {
@@ -169,14 +176,14 @@ struct ImportPosition: Hashable, Sendable {
         positions.append(SyncToken.Position(incarnation: Self.guestMark, sequence: number))
       }
     }
-    let named = zones.sorted {
-      (pausedZones.contains($0.key) ? 0 : 1, $0.key) < (pausedZones.contains($1.key) ? 0 : 1, $1.key)
-    }
+    let named = zones.sorted { (rank(of: $0.key), $0.key) < (rank(of: $1.key), $1.key) }
     for (hash, incarnation) in named.prefix(Self.zoneLimit) {
       positions.append(SyncToken.Position(incarnation: incarnation, sequence: hash))
     }
     return SyncToken(.importBatch, positions)
   }
+
+  private func rank(of zone: Int64) -> Int { deferredZones.contains(zone) ? 0 : pausedZones.contains(zone) ? 1 : 2 }
 
   /// FNV-1a without its sign bit: stable over processes and releases.
   static func hash(of zoneName: String) -> Int64 {

@@ -16,12 +16,16 @@ package final class ShareAudiences: Sendable {
     let shard: Int
     /// By zone.
     var users: [String: [String]] = [:]
+    /// Users whose access to a zone ended with a commit whose change is yet to be published, by zone.
+    var ended: [String: Set<String>] = [:]
   }
 
   private struct State {
     var databases: [DatabaseID: Audiences] = [:]
     /// Zones to be read again, by shard.
     var stale: [Int: [DatabaseID: Set<String>]] = [:]
+    /// Users who were added while zones are read again, by shard: the read may lack them.
+    var added: [Int: [DatabaseID: [String: Set<String>]]] = [:]
     var wakes: [Int: AsyncStream<Void>.Continuation] = [:]
   }
 
@@ -39,24 +43,32 @@ package final class ShareAudiences: Sendable {
     self.pause = pause
   }
 
-  /// Adds users to whom a commit gave access, beside those who have or just had it.
-  func add(_ users: [String], toZone zoneName: String, of database: DatabaseID, shard: Int) {
+  /// Adds users whose access a commit gave, changed or ended, beside those who have or just had it.
+  /// - Parameter ended: those of them whose access it ended.
+  func add(
+    _ users: [String], toZone zoneName: String, of database: DatabaseID, shard: Int, ended: [String] = []
+  ) {
     if users.isEmpty { return }
     state.withLock { state in
-      let earlier = state.databases[database]?.users[zoneName] ?? []
-      state.databases[database, default: Audiences(shard: shard)].users[zoneName] = Set(earlier).union(users).sorted()
+      var audiences = state.databases[database] ?? Audiences(shard: shard)
+      audiences.users[zoneName] = Set(audiences.users[zoneName] ?? []).union(users).sorted()
+      if !ended.isEmpty { audiences.ended[zoneName, default: []].formUnion(ended) }
+      state.databases[database] = audiences
+      state.added[shard]?[database, default: [:]][zoneName, default: []].formUnion(users)
     }
   }
 
-  /// Returns the users to tell of a change besides the owner, and marks the zone to be read again.
-  fileprivate func take(_ change: ZoneChange) -> [String] {
+  /// Returns the users to tell of a change besides the owner, and those whose access has just ended. Marks the zone to
+  /// be read again.
+  fileprivate func take(_ change: ZoneChange) -> (users: [String], ended: Set<String>) {
     state.withLock { state in
       guard let audiences = state.databases[change.database], let users = audiences.users[change.zoneName],
         !users.isEmpty
-      else { return [] }
+      else { return ([], []) }
+      let ended = state.databases[change.database]?.ended.removeValue(forKey: change.zoneName) ?? []
       state.stale[audiences.shard, default: [:]][change.database, default: []].insert(change.zoneName)
       state.wakes[audiences.shard]?.yield()
-      return users
+      return (users, ended)
     }
   }
 }
@@ -115,7 +127,10 @@ extension ShareAudiences: ShardWork {
   }
 
   private func refresh(_ store: any ShardStore) async throws {
-    let stale = state.withLock { $0.stale.removeValue(forKey: store.shard) ?? [:] }
+    let stale = state.withLock { state in
+      state.added[store.shard] = [:]
+      return state.stale.removeValue(forKey: store.shard) ?? [:]
+    }
     let found: [(DatabaseID, [(String, [String])])]
     do {
       found = try await store.read { snapshot in
@@ -130,6 +145,7 @@ extension ShareAudiences: ShardWork {
     } catch {
       // To be read with the next attempt, beside the zones that have changed by then.
       state.withLock { state in
+        state.added[store.shard] = nil
         for (database, zones) in stale {
           state.stale[store.shard, default: [:]][database, default: []].formUnion(zones)
         }
@@ -137,8 +153,10 @@ extension ShareAudiences: ShardWork {
       throw error
     }
     state.withLock { state in
+      let added = state.added.removeValue(forKey: store.shard) ?? [:]
       for (database, zones) in found {
-        for (zone, users) in zones {
+        for (zone, members) in zones {
+          let users = added[database]?[zone].map { $0.union(members).sorted() } ?? members
           state.databases[database, default: Audiences(shard: store.shard)].users[zone] = users.isEmpty ? nil : users
         }
         if state.databases[database]?.users.isEmpty == true { state.databases[database] = nil }
@@ -167,13 +185,15 @@ package struct AudiencePublisher: ChangePublisher {
   }
 
   package func publish(_ change: ZoneChange) {
-    let users = audiences.take(change)
+    let (users, ended) = audiences.take(change)
     var heard = change
     // Subscribers to a shared database still hear of changes in their private one: the rule holds per database.
     let index = change.hasSubscriptions == true && !change.database.isPublic ? indexes.latest(of: change.database) : nil
     if !users.isEmpty || index != nil {
       heard = change.heard(
-        by: users, subscribers: index?.participants ?? [],
+        by: users,
+        // A user whose access has ended hears of it like one without subscriptions: theirs tell nothing any more.
+        subscribers: index?.participants.filter { !ended.contains($0) } ?? [],
         hasSubscriptions: (change.hasSubscriptions ?? false) && !(index?.areAllShared ?? false))
     }
     changes.publish(heard)

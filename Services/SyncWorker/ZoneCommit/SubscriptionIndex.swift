@@ -31,6 +31,8 @@ struct SubscriptionIndex: Sendable {
   private var entries: [Int64: Entry] = [:]
   private var queries: [String: [Group]] = [:]
   private var zones: [String: [Entry]] = [:]
+  /// By the zone that they name, of every kind.
+  private var bound: [String: [Entry]] = [:]
   private var databases: [Entry] = []
   private var sharedDatabases: [Entry] = []
   /// Subscriptions that the present schema can't read.
@@ -55,6 +57,7 @@ struct SubscriptionIndex: Sendable {
         continue
       }
       entries[row.key] = entry
+      if let zone = entry.subscription.zone { bound[zone.zoneName, default: []].append(entry) }
       switch entry.subscription.subject {
       // Zones of a shared database are in other shards: their owners' workers tell of them.
       case .database: if row.scope == .shared { sharedDatabases.append(entry) } else { databases.append(entry) }
@@ -120,10 +123,8 @@ struct SubscriptionIndex: Sendable {
   /// The owner's subscriptions to the zones that others share with the owner.
   var subscribersOfSharedDatabase: [Entry] { sharedDatabases }
 
-  /// Subscriptions that end with a zone.
-  func bound(toZone zoneName: String) -> [Entry] {
-    entries.values.filter { $0.subscription.zone?.zoneName == zoneName }.sorted { $0.stored.key < $1.stored.key }
-  }
+  /// Subscriptions that end with a zone, ascending by key.
+  func bound(toZone zoneName: String) -> [Entry] { bound[zoneName] ?? [] }
 }
 
 extension SubscriptionIndex.Entry {

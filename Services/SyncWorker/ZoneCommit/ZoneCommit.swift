@@ -234,6 +234,7 @@ package final class ZoneCommit {
     }
     // Subscriptions to ended zones are deleted even if no notification is sent.
     if let firing {
+      try effects.noteEndedAccesses(of: database.key, in: transaction)
       let fired = try firing.finish()
       if rules.firing.applies { effects.add(fired) }
     }

@@ -13,6 +13,8 @@ package struct ZoneEffects: Sendable {
     let zoneName: String
     let database: DatabaseID
     let shard: Int
+    /// Those whose access ended, if the database has subscriptions.
+    var ended: [String] = []
   }
 
   package private(set) var changes: [ZoneChange] = []
@@ -40,7 +42,8 @@ package struct ZoneEffects: Sendable {
     let receivers = context.commits.effects
     // Before the change, so that users whose access has just begun are told of it.
     for access in accesses {
-      receivers.audiences.add(access.users, toZone: access.zoneName, of: access.database, shard: access.shard)
+      receivers.audiences.add(
+        access.users, toZone: access.zoneName, of: access.database, shard: access.shard, ended: access.ended)
       receivers.shareNews.note(access.shard)
     }
     for change in changes { receivers.changes.publish(change) }
@@ -65,6 +68,16 @@ package struct ZoneEffects: Sendable {
   mutating func add(_ firings: [Firing]) { fired += firings }
 
   mutating func add(_ access: Access) { accesses.append(access) }
+
+  /// Notes whose access has ended by now. To be called after the last write.
+  mutating func noteEndedAccesses(of database: Int64, in transaction: any ShardTransaction) throws {
+    for index in accesses.indices {
+      let zoneName = accesses[index].zoneName
+      accesses[index].ended = try accesses[index].users.filter { user in
+        !ZoneAccess(try transaction.members(user, inZone: zoneName, of: database)).mayRead
+      }
+    }
+  }
 
   mutating func addUnmerged(on shard: Int) { unmerged.insert(shard) }
 }

@@ -48,7 +48,19 @@ extension SQLiteSnapshot {
   func zoneHolds(of mirror: Int64) throws -> [StoredZoneHold] {
     let select = try statement(RecoveryQuery.zoneHolds)
     try select.bind(1, mirror)
-    return try select.all { row in
+    return try holds(select, of: mirror)
+  }
+
+  func emptyZoneHolds(of mirror: Int64, through sequence: Int64, limit: Int) throws -> [StoredZoneHold] {
+    let select = try statement(RecoveryQuery.emptyZoneHolds)
+    try select.bind(1, mirror)
+    try select.bind(2, sequence)
+    try select.bind(3, limit)
+    return try holds(select, of: mirror)
+  }
+
+  private func holds(_ select: StoreStatement, of mirror: Int64) throws -> [StoredZoneHold] {
+    try select.all { row in
       guard let end = ZoneEnd(rawValue: row.int(1)) else {
         throw StoreError.corrupt("shard \(shard): a zone held for mirror \(mirror) ended for no reason")
       }

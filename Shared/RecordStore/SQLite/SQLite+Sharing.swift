@@ -8,7 +8,7 @@ import Sharing
 
 extension SQLiteSnapshot {
   func share(named name: String, in zone: Int64) throws -> StoredShare? {
-    if try isDoomed(zone) { return nil }
+    guard mayHave(name), try !isDoomed(zone) else { return nil }
     let select = try statement(ShareQuery.byName)
     try select.bind(1, zone)
     try select.bind(2, name)
@@ -16,7 +16,7 @@ extension SQLiteSnapshot {
   }
 
   func share(ofRoot recordName: String, in zone: Int64) throws -> StoredShare? {
-    if try isDoomed(zone) { return nil }
+    guard mayHave(recordName), try !isDoomed(zone) else { return nil }
     let select = try statement(ShareQuery.byRoot)
     try select.bind(1, zone)
     try select.bind(2, recordName)
@@ -60,6 +60,7 @@ extension SQLiteSnapshot {
   }
 
   func share(withOneTimeGUID shortGUID: String) throws -> (zone: Int64, share: StoredShare)? {
+    guard mayHave(shortGUID) else { return nil }
     let select = try statement(ShareQuery.byOneTimeGUID)
     try select.bind(1, shortGUID)
     guard let found = try select.first({ try share($0) }), try !isDoomed(found.zone), try !isOther(zone: found.zone)

@@ -8,6 +8,7 @@ extension SQLiteSnapshot {
   func subscription(_ identifier: String, of userRecordName: String, scope: DatabaseScope, in database: Int64) throws
     -> StoredSubscription?
   {
+    guard mayHave(identifier) else { return nil }
     let select = try statement(SubscriptionQuery.byName)
     try select.bind(1, database)
     try select.bind(2, userRecordName)

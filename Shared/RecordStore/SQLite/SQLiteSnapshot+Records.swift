@@ -119,6 +119,7 @@ extension SQLiteSnapshot {
   }
 
   func record(withShortGUID shortGUID: String) throws -> (zone: Int64, record: StoredRecord)? {
+    guard mayHave(shortGUID) else { return nil }
     let statement = try statement(StoredRecordQuery.byShortGUID)
     try statement.bind(1, shortGUID)
     let found = try statement.first { row in

@@ -213,6 +213,7 @@ class SQLiteSnapshot: ShardSnapshot {
   func zone(key: Int64) throws -> StoredZone? { try zoneRow(key: key)?.zone }
 
   func zoneRow(named zoneName: String, in database: Int64) throws -> ZoneRow? {
+    guard mayHave(zoneName) else { return nil }
     let row = try boundZone(zoneName, in: database).first(Self.zoneRow)
     if let row { session.knownKeys?.note(row.zone) }
     return row
@@ -339,8 +340,14 @@ class SQLiteSnapshot: ShardSnapshot {
   /// False when no reference of the shard has an action other than `none`.
   var mayHoldBindingReferences: Bool { true }
 
+  /// False for a text that no row has: PostgreSQL's texts are without NUL, and it refuses to look one up.
+  final func mayHave(_ text: String) -> Bool {
+    session.connection.dialect == .sqlite || !text.utf8.contains(0)
+  }
+
   /// The number of a symbol; nil when it does not exist.
   func symbolNumber(_ text: String) throws -> Int64? {
+    guard mayHave(text) else { return nil }
     let statement = try statement(ShardQuery.symbolID)
     try statement.bind(1, text)
     return try statement.first { $0.int64(0) }

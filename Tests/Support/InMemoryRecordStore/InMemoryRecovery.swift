@@ -14,6 +14,16 @@ extension InMemoryTransaction {
     (rows.zoneHolds[mirror] ?? [:]).values.sorted { $0.zoneName.precedes($1.zoneName) }
   }
 
+  func emptyZoneHolds(of mirror: Int64, through sequence: Int64, limit: Int) throws -> [StoredZoneHold] {
+    guard let database = rows.mirrors[mirror]?.databaseKey else { return [] }
+    let placed = Set((rows.placements[database] ?? [:]).values.flatMap(\.keys))
+    return try zoneHolds(of: mirror).filter { hold in
+      guard hold.decision != nil, hold.endSequence <= sequence, let zone = try zone(named: hold.zoneName, in: database)
+      else { return false }
+      return !placed.contains(zone.key)
+    }.sorted { $0.endSequence < $1.endSequence }.first(limit)
+  }
+
   func unimported(of mirror: Int64, afterKey key: Int64, limit: Int) throws -> [StoredUnimported] {
     rows.unimported.filter { $0.mirror == mirror && $0.key > key }.first(limit)
   }

@@ -5,7 +5,7 @@ enum RecoveryQuery: Int, Query {
   static var subject: QuerySubject { .recovery }
 
   case syncState, putSyncState, deleteSyncState
-  case zoneHolds, putZoneHold, deleteZoneHold, deleteZoneHolds
+  case zoneHolds, emptyZoneHolds, putZoneHold, deleteZoneHold, deleteZoneHolds
   case unimportedAfter, unimportedDue, putUnimported, removeUnimported, deleteUnimported, retryUnimported,
     retryUnimportedName
 
@@ -29,6 +29,15 @@ enum RecoveryQuery: Int, Query {
     case .deleteSyncState: "DELETE FROM syncstate WHERE mirror = ?1"
 
     case .zoneHolds: "SELECT zone, reason, ended, at, decision FROM zonehold WHERE mirror = ?1 ORDER BY zone"
+    case .emptyZoneHolds:
+      """
+      SELECT h.zone, h.reason, h.ended, h.at, h.decision FROM zonehold h
+        JOIN mirror m ON m.id = h.mirror JOIN zone z ON z.database = m.database AND z.name = h.zone
+        WHERE h.mirror = ?1 AND h.ended <= ?2 AND h.decision IS NOT NULL
+          AND NOT EXISTS (SELECT 1 FROM placement p WHERE p.zone = z.id)
+          AND NOT EXISTS (SELECT 1 FROM unplaced u WHERE u.database = m.database)
+        ORDER BY h.ended, h.zone LIMIT ?3
+      """
     case .putZoneHold:
       """
       INSERT INTO zonehold(mirror, zone, reason, ended, at, decision) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
