@@ -108,20 +108,23 @@ public struct ReadableChanges: Sendable {
   public var records: [StoredRecord] = []
   /// Ascending by sequence.
   public var damaged: [DamagedRecord] = []
+  /// False when a limit ended the page, so that more may follow.
+  public var isAtEnd: Bool
 
   /// The number of rows in the page.
   public var rowCount: Int { records.count + damaged.count }
 
-  package init(records: [StoredRecord] = [], damaged: [DamagedRecord] = []) {
+  package init(records: [StoredRecord] = [], damaged: [DamagedRecord] = [], isAtEnd: Bool = false) {
     self.records = records
     self.damaged = damaged
+    self.isAtEnd = isAtEnd
   }
 }
 
 /// Reads of import and recovery state.
 public protocol RecoverySnapshot: AnyObject {
-  /// As `changes(in:after:limit:)`, with damaged rows reported separately.
-  func readableChanges(in zone: Int64, after sequence: Int64, limit: Int) throws -> ReadableChanges
+  /// As `readChanges`, with damaged rows reported separately.
+  func readableChanges(in zone: Int64, after sequence: Int64, limit: Int, byteLimit: Int) throws -> ReadableChanges
   /// The state of a store; the state of a new store when none is stored.
   func syncState(of mirror: Int64) throws -> StoredSyncState
   /// The holds of a store, ascending by zone name.

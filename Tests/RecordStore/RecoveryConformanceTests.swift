@@ -157,7 +157,7 @@ import Testing
     await shard.close()
     try StoredFormatTests.execute("UPDATE record SET sum = sum + 1 WHERE name = 'b'", in: folder)
     let again = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1).open(shard: 0)
-    let changes = try await again.read { try $0.readableChanges(in: place.zone, after: 0, limit: 9) }
+    let changes = try await again.read { try $0.readableChanges(in: place.zone, after: 0, limit: 9, byteLimit: .max) }
     #expect(
       changes.records.map(\.record.recordName) == ["a", "c"] && changes.damaged.map(\.recordName) == ["b"]
         && changes.rowCount == 3)

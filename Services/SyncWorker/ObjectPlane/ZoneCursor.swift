@@ -53,8 +53,8 @@ struct ZoneCursor {
 
   mutating func peek(_ snapshot: any ShardSnapshot) throws -> Row? {
     if rows.isEmpty, !isAtEnd {
-      let changes = try snapshot.readableChanges(in: zone.key, after: last, limit: Self.chunk)
-      isAtEnd = changes.rowCount < Self.chunk
+      let changes = try snapshot.readableChanges(in: zone.key, after: last, limit: Self.chunk, byteLimit: .max)
+      isAtEnd = changes.isAtEnd
       var read = changes.records.map(Row.record)
       if !changes.damaged.isEmpty {
         read = (read + changes.damaged.map(Row.damaged)).sorted { $0.sequence < $1.sequence }

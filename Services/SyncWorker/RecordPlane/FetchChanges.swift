@@ -84,7 +84,7 @@ extension RecordPlaneCall {
         try snapshot.expect([
           .changes(
             zone: zone.zoneName, database: finder.database, after: sequence,
-            limit: written == nil ? ZonePage.rowCount(left: limit) : 0)
+            limit: written == nil ? ZonePage.rowCount(left: limit) : 0, byteLimit: Self.pageByteCount)
         ])
       }
       guard let view = try finder.find(zone, in: snapshot) else { throw RecordError.noZone(named: zone.zoneName) }
@@ -271,7 +271,7 @@ extension ZonePage {
     }
   }
 
-  /// Rows of one read: half a page, so that large records end a page before all of them are in memory.
+  /// Rows of one read: half a page. Large records end a read earlier.
   private static let chunk = 100
 
   /// The rows to ask for while a page has room for `left`. The one behind its end tells whether more is coming.
@@ -284,7 +284,8 @@ extension ZonePage {
       let hasRoom = byteCount <= RecordPlaneCall.pageByteCount
       let readCount = rows.count
       let wanted = Self.rowCount(left: hasRoom ? limit - readCount : 0)
-      try position.read(limit: wanted, from: snapshot, into: &rows)
+      let isAtEnd = try position.read(
+        limit: wanted, byteLimit: max(0, RecordPlaneCall.pageByteCount - byteCount), from: snapshot, into: &rows)
       for index in readCount..<rows.count {
         if index == limit || byteCount > RecordPlaneCall.pageByteCount {
           moreComing = true
@@ -294,7 +295,7 @@ extension ZonePage {
         byteCount += rows[index].contentByteCount
         position.pass(rows[index].sequence)
       }
-      if rows.count - readCount < wanted { return }
+      if isAtEnd { return }
     }
   }
 }

@@ -4,8 +4,9 @@ import RecordStore
 import Records
 
 extension InMemoryTransaction {
-  func readableChanges(in zone: Int64, after sequence: Int64, limit: Int) throws -> ReadableChanges {
-    ReadableChanges(records: try changes(in: zone, after: sequence, limit: limit))
+  func readableChanges(in zone: Int64, after sequence: Int64, limit: Int, byteLimit: Int) throws -> ReadableChanges {
+    let page = changes(in: zone, after: sequence).page(limit, byteLimit)
+    return ReadableChanges(records: page.rows, isAtEnd: page.isAtEnd)
   }
 
   func syncState(of mirror: Int64) throws -> StoredSyncState { rows.syncStates[mirror] ?? StoredSyncState() }

@@ -24,13 +24,12 @@ enum StoredRecordQuery: Int, Query {
       SELECT id, name, type FROM record \(dialect.indexed(by: "record_name")) WHERE zone = ?1 AND name > ?2 \
       ORDER BY name LIMIT ?3
       """
-    case .afterName: Self.columns + ", name FROM record WHERE zone = ?1 AND name > ?2 ORDER BY name LIMIT ?3"
-    case .changes: Self.columns + ", name FROM record WHERE zone = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+    case .afterName: Self.list(dialect, "zone = ?1 AND name > ?2", order: "name", limit: 3)
+    case .changes: Self.list(dialect, "zone = ?1 AND seq > ?2", order: "seq", limit: 3)
     case .changesBackwards:
-      Self.columns + ", name FROM record WHERE zone = ?1 AND seq > ?2 AND seq < ?4 ORDER BY seq DESC LIMIT ?3"
+      Self.list(dialect, "zone = ?1 AND seq > ?2 AND seq < ?4", order: "seq DESC", limit: 3, byteLimit: 5)
     case .ofType:
-      Self.columns
-        + ", name FROM record WHERE zone = ?1 AND name > ?2 AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
+      Self.list(dialect, "zone = ?1 AND name > ?2 AND type = ?3 AND deleted = 0", order: "name", limit: 4)
 
     case .insert:
       """
@@ -66,5 +65,15 @@ enum StoredRecordQuery: Int, Query {
   /// The keys that `nextKeys` gives out at a time: the one in its row and those behind it.
   static let keyCount: Int64 = 1000
 
-  static let columns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
+  static let columns = "SELECT " + columnNames
+  static let columnNames = "id, seq, type, deleted, origin, others, sum, refs, data"
+
+  /// Rows with their names. The limit of bytes is the parameter behind the limit of rows, or a later one.
+  private static func list(
+    _ dialect: Dialect, _ condition: String, order: String, limit: Int, byteLimit: Int? = nil
+  ) -> String {
+    within(
+      dialect, columns + ", name FROM record WHERE \(condition) ORDER BY \(order) LIMIT ?\(limit)",
+      columns: columnNames + ", name", order: order, byteLimit: byteLimit ?? limit + 1)
+  }
 }
