@@ -97,6 +97,35 @@ struct ByteLimitConformanceTests {
     await shard.close()
   }
 
+  @Test func `PostgreSQL sends a backlog of transactions as far as the bytes go, to reads and writers`() async throws {
+    let world = try World(.postgreSQL)
+    let shard = try await world.store.open(shard: 0)
+    let place = try await Place(in: shard)
+    let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database).key
+    try await shard.write { transaction in
+      for number: Int64 in 1...50 {
+        try transaction.append(
+          HistoryConformanceTests.transaction(number, payload: Array(repeating: UInt8(number), count: 100_000)),
+          to: mirror)
+      }
+    }
+    /// The number of rows and their bytes.
+    @Sendable func sent(_ byteLimit: Int, _ snapshot: any ShardSnapshot) throws -> [Int] {
+      let snapshot = try #require(snapshot as? SQLiteSnapshot)
+      var (count, held) = (0, 0)
+      try snapshot.boundTransactions(of: mirror, after: 2, limit: 400, byteLimit: byteLimit).forEach { row in
+        count += 1
+        if case .postgreSQL(let command) = row { held = command.heldByteCount }
+      }
+      return [count, held / 100_000]
+    }
+    for (byteLimit, count) in [(350_000, 3), (1, 1), (Int.max, 48)] {
+      #expect(try await shard.read { try sent(byteLimit, $0) } == [count, count])
+      #expect(try await shard.write { try sent(byteLimit, $0) } == [count, count])
+    }
+    await shard.close()
+  }
+
   @Test func `a statement around another one reads the table of the inner one`() throws {
     for query in StoredRecordQuery.allCases where query.text(.postgreSQL).hasPrefix("SELECT id, seq") {
       guard case .read(let table) = StatementTable(query.text(.postgreSQL)) else {
@@ -104,6 +133,10 @@ struct ByteLimitConformanceTests {
         continue
       }
       #expect(table == "record")
+    }
+    guard case .read("history") = StatementTable(HistoryQuery.after.text(.postgreSQL)) else {
+      Issue.record("history")
+      return
     }
   }
 }
