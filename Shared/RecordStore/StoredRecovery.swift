@@ -121,10 +121,29 @@ public struct ReadableChanges: Sendable {
   }
 }
 
+/// A change of a record without the record.
+public struct ChangeMark: Hashable, Sendable {
+  public let sequence: Int64
+  /// As in `StoredRecord`.
+  public let origin: Int64
+  public let sequenceOfOthers: Int64
+
+  public init(sequence: Int64, origin: Int64, sequenceOfOthers: Int64) {
+    self.sequence = sequence
+    self.origin = origin
+    self.sequenceOfOthers = sequenceOfOthers
+  }
+}
+
 /// Reads of import and recovery state.
 public protocol RecoverySnapshot: AnyObject {
   /// As `readChanges`, with damaged rows reported separately.
   func readableChanges(in zone: Int64, after sequence: Int64, limit: Int, byteLimit: Int) throws -> ReadableChanges
+  /// The changes that `readChanges` reads, without contents. Damaged rows are among them.
+  func changeMarks(in zone: Int64, after sequence: Int64, limit: Int) throws -> [ChangeMark]
+  /// The sequences of the first changes after `sequence` in a database's zones, by zone. Deleted zones and zones
+  /// without such a change have none.
+  func firstChanges(in database: Int64, after sequence: Int64) throws -> [Int64: Int64]
   /// The state of a store; the state of a new store when none is stored.
   func syncState(of mirror: Int64) throws -> StoredSyncState
   /// The holds of a store, ascending by zone name.

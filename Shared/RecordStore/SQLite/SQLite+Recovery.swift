@@ -29,6 +29,27 @@ extension SQLiteSnapshot {
     return changes
   }
 
+  func changeMarks(in zone: Int64, after sequence: Int64, limit: Int) throws -> [ChangeMark] {
+    guard limit > 0, try !isDoomed(zone) else { return [] }
+    let statement = try statement(StoredRecordQuery.marks)
+    try statement.bind(1, zone)
+    try statement.bind(2, sequence)
+    try statement.bind(3, limit)
+    return try statement.all {
+      ChangeMark(sequence: $0.int64(0), origin: $0.int64(1), sequenceOfOthers: $0.int64(2))
+    }
+  }
+
+  func firstChanges(in database: Int64, after sequence: Int64) throws -> [Int64: Int64] {
+    try flush()
+    let statement = try statement(StoredRecordQuery.firstInZones)
+    try statement.bind(1, database)
+    try statement.bind(2, sequence)
+    var firsts: [Int64: Int64] = [:]
+    try statement.forEach { firsts[$0.int64(0)] = $0.optionalInt64(1) }
+    return firsts
+  }
+
   func syncState(of mirror: Int64) throws -> StoredSyncState {
     let select = try statement(RecoveryQuery.syncState)
     try select.bind(1, mirror)

@@ -9,6 +9,20 @@ extension InMemoryTransaction {
     return ReadableChanges(records: page.rows, isAtEnd: page.isAtEnd)
   }
 
+  func changeMarks(in zone: Int64, after sequence: Int64, limit: Int) throws -> [ChangeMark] {
+    changes(in: zone, after: sequence).first(limit).map {
+      ChangeMark(sequence: $0.sequence, origin: $0.origin, sequenceOfOthers: $0.sequenceOfOthers)
+    }
+  }
+
+  func firstChanges(in database: Int64, after sequence: Int64) throws -> [Int64: Int64] {
+    var firsts: [Int64: Int64] = [:]
+    for zone in rows.zones.values where zone.databaseKey == database && !zone.isDeleted {
+      firsts[zone.key] = changes(in: zone.key, after: sequence).first?.sequence
+    }
+    return firsts
+  }
+
   func syncState(of mirror: Int64) throws -> StoredSyncState { rows.syncStates[mirror] ?? StoredSyncState() }
 
   func zoneHolds(of mirror: Int64) throws -> [StoredZoneHold] {

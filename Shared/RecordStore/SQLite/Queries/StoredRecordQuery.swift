@@ -5,6 +5,7 @@ enum StoredRecordQuery: Int, Query {
   static var subject: QuerySubject { .record }
 
   case byName, place, byRow, byShortGUID, names, afterName, changes, changesBackwards, ofType
+  case marks, firstInZones
   case insert, update, updateWithType, nextKeys
   case insertShortGUID, deleteShortGUID
 
@@ -30,6 +31,15 @@ enum StoredRecordQuery: Int, Query {
       Self.list(dialect, "zone = ?1 AND seq > ?2 AND seq < ?4", order: "seq DESC", limit: 3, byteLimit: 5)
     case .ofType:
       Self.list(dialect, "zone = ?1 AND name > ?2 AND type = ?3 AND deleted = 0", order: "name", limit: 4)
+
+    // The columns come before the fields, so that pages with those are not read.
+    case .marks: "SELECT seq, origin, others FROM record WHERE zone = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+    // An index covers the inner statement.
+    case .firstInZones:
+      """
+      SELECT z.id, (SELECT min(r.seq) FROM record r WHERE r.zone = z.id AND r.seq > ?2) \
+      FROM zone z WHERE z.database = ?1 AND z.seq > ?2 AND z.deleted = 0
+      """
 
     case .insert:
       """
