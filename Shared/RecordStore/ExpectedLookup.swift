@@ -10,7 +10,7 @@ public enum ExpectedLookup: Hashable, Sendable {
   /// The answer to an earlier request, by its idempotency key.
   case outcome(String)
   /// The changes of a zone behind a sequence, as many as a read asks for. Fetched for reads only.
-  case changes(zone: String, database: DatabaseID, after: Int64, limit: Int)
+  case changes(zone: String, database: DatabaseID, after: Int64, limit: Int, byteLimit: Int = .max)
   /// The number of a transaction in the history of a store.
   case transaction(String, mirror: Int64)
 }

@@ -148,7 +148,61 @@ extension RecordRows {
   }
 }
 
+/// Rows of a list, which may have ended at a limit.
+public struct RowPage<Row: Sendable>: Sendable {
+  public var rows: [Row]
+  /// False when a limit ended the rows, so that more may follow.
+  public var isAtEnd: Bool
+
+  public init(_ rows: [Row] = [], isAtEnd: Bool = false) {
+    self.rows = rows
+    self.isAtEnd = isAtEnd
+  }
+}
+
+/// The bytes of the rows that a read has met, as they are stored and as they are in memory.
+struct ReadBytes {
+  let limit: Int
+  private var storedCount = 0
+  private var contentCount = 0
+
+  init(limit: Int) { self.limit = limit }
+
+  mutating func add(stored: Int, content: Int) {
+    storedCount += stored
+    contentCount += content
+  }
+
+  /// True behind the row that passes the limit, the last one that an engine across a network sends.
+  var arePassed: Bool { max(storedCount, contentCount) > limit }
+}
+
+/// Reads without a limit of bytes.
 extension ShardSnapshot {
+  public func readChanges(after sequence: Int64, limit: Int, into rows: inout RecordRows) throws {
+    try readChanges(after: sequence, limit: limit, byteLimit: .max, into: &rows)
+  }
+
+  public func readChangesBackwards(after sequence: Int64, before end: Int64, limit: Int, into rows: inout RecordRows)
+    throws
+  {
+    try readChangesBackwards(after: sequence, before: end, limit: limit, byteLimit: .max, into: &rows)
+  }
+
+  public func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws
+    -> [StoredRecord]
+  {
+    try records(ofType: recordType, in: zone, afterName: recordName, limit: limit, byteLimit: .max).rows
+  }
+
+  public func records(in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord] {
+    try records(in: zone, afterName: recordName, limit: limit, byteLimit: .max).rows
+  }
+
+  public func indexedRecords(_ scan: IndexScan, limit: Int) throws -> [IndexedRecord] {
+    try indexedRecords(scan, limit: limit, byteLimit: .max).rows
+  }
+
   /// Records and tombstones changed after `sequence`, ascending by sequence. Each appears once, in its latest state.
   public func changes(in zone: Int64, after sequence: Int64, limit: Int) throws -> [StoredRecord] {
     var rows = RecordRows(of: zone)

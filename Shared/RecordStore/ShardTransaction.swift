@@ -3,8 +3,8 @@
 public import Indexing
 public import Records
 
-/// Reads one consistent state. `limit` bounds each list, and its comment states its order. Names are ordered by their
-/// UTF-8.
+/// Reads one consistent state. `limit` bounds each list, and its comment states its order. A list with a `byteLimit`
+/// may end earlier, with the row by which its contents pass that limit. Names are ordered by their UTF-8.
 public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   /// Checks whether the read may go on. A long evaluation of the results, which no statement interrupts, calls it about
   /// every millisecond.
@@ -34,16 +34,24 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func readRecord(named recordName: String, into rows: inout RecordRows) throws -> Bool
   /// Appends the rows of records and tombstones of a zone changed after `sequence`, ascending by sequence. Each appears
   /// once, in its latest state.
-  func readChanges(after sequence: Int64, limit: Int, into rows: inout RecordRows) throws
+  /// - Returns: false when a limit ended the rows, so that more may follow.
+  @discardableResult
+  func readChanges(after sequence: Int64, limit: Int, byteLimit: Int, into rows: inout RecordRows) throws -> Bool
   /// Appends the rows of records and tombstones of a zone changed after `sequence` and before `end`, descending by
   /// sequence.
-  func readChangesBackwards(after sequence: Int64, before end: Int64, limit: Int, into rows: inout RecordRows) throws
+  /// - Returns: as `readChanges`.
+  @discardableResult
+  func readChangesBackwards(
+    after sequence: Int64, before end: Int64, limit: Int, byteLimit: Int, into rows: inout RecordRows
+  ) throws -> Bool
   /// Live records of a type with names after `recordName`, ascending by record name in `RecordNameOrder`. It steps over
   /// records of other types one by one, which an index of the type avoids.
-  func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws
-    -> [StoredRecord]
+  func records(
+    ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int, byteLimit: Int
+  ) throws -> RowPage<StoredRecord>
   /// Records and tombstones with names after `recordName`, ascending by record name in `RecordNameOrder`.
-  func records(in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord]
+  func records(in zone: Int64, afterName recordName: String?, limit: Int, byteLimit: Int) throws
+    -> RowPage<StoredRecord>
   /// The sequence from which on every state of the zone's records is known; nil for a zone that does not exist or has
   /// ended.
   func horizon(of zone: Int64) throws -> Int64?
@@ -78,7 +86,7 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func indexes(afterKey key: Int64, limit: Int) throws -> [StoredIndex]
   /// Live records by the entries of an index, in the scan's direction. A record with several keys in the range appears
   /// once for each.
-  func indexedRecords(_ scan: IndexScan, limit: Int) throws -> [IndexedRecord]
+  func indexedRecords(_ scan: IndexScan, limit: Int, byteLimit: Int) throws -> RowPage<IndexedRecord>
   /// The number of an index's entries in a range, at most `limit`.
   func entryCount(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> Int
 

@@ -108,20 +108,42 @@ public struct ReadableChanges: Sendable {
   public var records: [StoredRecord] = []
   /// Ascending by sequence.
   public var damaged: [DamagedRecord] = []
+  /// False when a limit ended the page, so that more may follow.
+  public var isAtEnd: Bool
 
   /// The number of rows in the page.
   public var rowCount: Int { records.count + damaged.count }
 
-  package init(records: [StoredRecord] = [], damaged: [DamagedRecord] = []) {
+  package init(records: [StoredRecord] = [], damaged: [DamagedRecord] = [], isAtEnd: Bool = false) {
     self.records = records
     self.damaged = damaged
+    self.isAtEnd = isAtEnd
+  }
+}
+
+/// A change of a record without the record.
+public struct ChangeMark: Hashable, Sendable {
+  public let sequence: Int64
+  /// As in `StoredRecord`.
+  public let origin: Int64
+  public let sequenceOfOthers: Int64
+
+  public init(sequence: Int64, origin: Int64, sequenceOfOthers: Int64) {
+    self.sequence = sequence
+    self.origin = origin
+    self.sequenceOfOthers = sequenceOfOthers
   }
 }
 
 /// Reads of import and recovery state.
 public protocol RecoverySnapshot: AnyObject {
-  /// As `changes(in:after:limit:)`, with damaged rows reported separately.
-  func readableChanges(in zone: Int64, after sequence: Int64, limit: Int) throws -> ReadableChanges
+  /// As `readChanges`, with damaged rows reported separately.
+  func readableChanges(in zone: Int64, after sequence: Int64, limit: Int, byteLimit: Int) throws -> ReadableChanges
+  /// The changes that `readChanges` reads, without contents. Damaged rows are among them.
+  func changeMarks(in zone: Int64, after sequence: Int64, limit: Int) throws -> [ChangeMark]
+  /// The sequences of the first changes after `sequence` in a database's zones, by zone. Deleted zones and zones
+  /// without such a change have none.
+  func firstChanges(in database: Int64, after sequence: Int64) throws -> [Int64: Int64]
   /// The state of a store; the state of a new store when none is stored.
   func syncState(of mirror: Int64) throws -> StoredSyncState
   /// The holds of a store, ascending by zone name.

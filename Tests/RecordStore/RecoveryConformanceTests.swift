@@ -180,6 +180,40 @@ import Testing
     }
   }
 
+  @Test(arguments: StoreKind.allCases)
+  func `marks of changes and the first changes of zones are those of the records`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      var places: [Place] = []
+      for name in ["a", "b", "empty", "ended"] { places.append(try await Place(in: shard, zone: name)) }
+      let stranger = try await Place(in: shard, owner: "bob")
+      for number in 0..<12 {
+        let place = [places[0], places[1], places[3], stranger][number % 4]
+        let name = number < 8 ? "\(number)" : "\(number - 8)"
+        try await shard.write {
+          _ = try $0.save(Sample.note(name), in: place, origin: Int64(number % 3), others: Int64(number))
+        }
+      }
+      let ended = places[3]
+      try await shard.write { try $0.deleteZone(ended.zone) }
+      try await shard.read { [places] (snapshot) throws -> Void in
+        for after in 0...20 as ClosedRange<Int64> {
+          var firsts: [Int64: Int64] = [:]
+          for place in places {
+            let changes = try snapshot.changes(in: place.zone, after: after, limit: 99)
+            firsts[place.zone] = changes.first?.sequence
+            let marks = try snapshot.changeMarks(in: place.zone, after: after, limit: 99)
+            #expect(marks.map(\.sequence) == changes.map(\.sequence))
+            #expect(marks.map(\.origin) == changes.map(\.origin))
+            #expect(marks.map(\.sequenceOfOthers) == changes.map(\.sequenceOfOthers))
+            #expect(try snapshot.changeMarks(in: place.zone, after: after, limit: 1) == Array(marks.prefix(1)))
+          }
+          #expect(try snapshot.firstChanges(in: places[0].database, after: after) == firsts)
+        }
+        #expect(try snapshot.firstChanges(in: places[0].database, after: 0).count == 2)
+      }
+    }
+  }
+
   @Test func `changes are read past rows that are damaged, which are named`() async throws {
     let folder = try TemporaryFolder()
     let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1).open(shard: 0)
@@ -188,7 +222,7 @@ import Testing
     await shard.close()
     try StoredFormatTests.execute("UPDATE record SET sum = sum + 1 WHERE name = 'b'", in: folder)
     let again = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1).open(shard: 0)
-    let changes = try await again.read { try $0.readableChanges(in: place.zone, after: 0, limit: 9) }
+    let changes = try await again.read { try $0.readableChanges(in: place.zone, after: 0, limit: 9, byteLimit: .max) }
     #expect(
       changes.records.map(\.record.recordName) == ["a", "c"] && changes.damaged.map(\.recordName) == ["b"]
         && changes.rowCount == 3)

@@ -72,6 +72,28 @@ private func insertTag(_ id: String) -> String {
   }
 }
 
+@Test func `a call ends behind a few large transactions, also if its filter leaves none`() async throws {
+  try await ObjectPlaneWorld.with(.sqlite) { world in
+    try await world.setUp("A")
+    let name = String(repeating: "x", count: 900_000)
+    for number in 0..<10 {
+      let tags = (0..<3).map { tag in
+        #"{"changeType":"insert","entity":"Tag","objectID":"\#(number).\#(tag)","attributes":{"name":"\#(name)"}}"#
+      }
+      #expect(try await world.save("A", tags.joined(separator: ",")).status == 200)
+    }
+    var (pages, query) = (0, ["author": "nobody", "resultType": "objectIDs"])
+    while true {
+      let page = try await world.get("A/history", query).json
+      pages += 1
+      #expect(page["transactions"]?.count == 0)
+      guard page["moreComing"]?.bool == true, pages < 9 else { break }
+      query["after"] = try #require(page["historyToken"]?.string)
+    }
+    #expect(pages == 2, "of 27 megabytes")
+  }
+}
+
 @Test(arguments: StoreKind.allCases) func `T-H06 a token of purged history is answered with 410 and 134301`(
   _ kind: StoreKind
 ) async throws {

@@ -149,6 +149,29 @@ import ZoneCommit
     await store.close()
   }
 
+  @Test(arguments: [2_999_400, 2_999_900])
+  func `a page that another zone's records cut is sent to no device that asks for it alone`(_ byteCount: Int)
+    async throws
+  {
+    let world = try await RecordPlaneWorld.inMemory()
+    try await world.makeZone()
+    try await world.makeZone("Other")
+    let text = String(repeating: "x", count: 750_000)
+    for name in 0..<3 { _ = try await world.operate("create", "\(name)", fields: #"{"t":{"value":"\#(text)"}}"#) }
+    for name in 0..<4 { _ = try await world.operate("create", "\(name)", zone: "Other") }
+    let planes = Planes(world)
+    // The last text fills the answer up to the wanted length.
+    _ = try await world.operate("create", "3", fields: #"{"t":{"value":""}}"#)
+    let rest = byteCount - (try await planes.plain.page(of: #"{"zoneID":"Trips"}"#, in: world).utf8.count)
+    let filling = String(repeating: "x", count: rest)
+    _ = try await world.operate("forceUpdate", "3", fields: #"{"t":{"value":"\#(filling)"}}"#)
+    for _ in 0..<3 {
+      _ = try await planes.sharing.page(of: #"{"zoneID":"Trips"},{"zoneID":"Other"}"#, in: world)
+    }
+    let other = try await planes.page(zone: "Other")
+    #expect(other["records"]?.count == 4 && other["moreComing"]?.bool == false)
+  }
+
   @Test func `kept pages take no more than their limit, and age until none is left`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
@@ -176,5 +199,14 @@ import ZoneCommit
     #expect(pages.byteCount > 0)
     for _ in 0..<2 { await turns.next()?.resume() }
     while pages.byteCount > 0 { await Task.yield() }
+  }
+}
+
+extension RecordPlane {
+  /// The answer to a request for pages of zones.
+  fileprivate func page(of zones: String, in world: RecordPlaneWorld) async throws -> String {
+    let body = Array(#"{"zones":[\#(zones)]}"#.utf8)
+    let answer = try await respond(to: world.request("changes/zone"), body: body, in: world.store, startNext: {})
+    return String(decoding: answer.body, as: UTF8.self)
   }
 }

@@ -30,8 +30,9 @@ extension StoreCall {
       values: MirrorValueWriter(assets: assetLinks), storeIdentifier: storeIdentifier, resultType: asked.resultType)
     var last = first
     var looked = 0
+    var byteCount = 0
     var moreComing = true
-    reading: while looked < asked.limit {
+    reading: while looked < asked.limit, byteCount < Self.historyByteLimit, !Task.isCancelled {
       let (rows, end): ([StoredTransaction], Int64)
       do throws(RecordError) {
         (rows, end) = try await self.rows(
@@ -42,6 +43,7 @@ extension StoreCall {
         throw error
       }
       for row in rows {
+        byteCount += row.payload.count
         if var found = asked.filter.apply(to: try decoded(row, of: mirror)) {
           if let inliner { found.transaction = await inliner.inlinedApart(found.transaction, of: request.party) }
           let encoded = page.encoded(found, number: row.number, token: mirror.historyToken(row.number))
@@ -58,6 +60,9 @@ extension StoreCall {
     }
     return PlaneAnswer(body: page.finish(historyToken: mirror.historyToken(last), moreComing: moreComing))
   }
+
+  /// The payloads that a call looks at, whatever its filter leaves of them. The next call goes on behind them.
+  private static let historyByteLimit = 16 << 20
 
   /// The next transactions, as many as an answer takes, and the number of the last one. If a purge overtakes the call,
   /// the token of the next request is refused.

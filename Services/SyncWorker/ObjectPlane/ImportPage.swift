@@ -194,20 +194,12 @@ struct ImportBatch {
     _ zones: [StoredZone], after start: Int64, through end: Int64, from snapshot: any ShardSnapshot,
     visit: (inout ImportBatch, ZoneCursor.Row, ZoneCursor) throws -> Bool
   ) throws -> Bool {
-    var cursors = zones.filter { $0.sequence > start }.map {
-      ZoneCursor($0, of: database.id.owner, as: guest, after: start, in: snapshot)
-    }
+    var feed = try ZoneFeed(
+      zones.filter { $0.sequence > start }, of: database, as: guest, after: start, in: snapshot)
     while scannedCount < Self.scanLimit, propertyListByteCount < Self.propertyListByteLimit {
-      var next: (cursor: Int, row: ZoneCursor.Row)?
-      for index in cursors.indices {
-        guard let row = try cursors[index].peek(snapshot), next.map({ row.sequence < $0.row.sequence }) ?? true else {
-          continue
-        }
-        next = (index, row)
-      }
-      guard let next, next.row.sequence <= end else { return true }
-      guard try visit(&self, next.row, cursors[next.cursor]) else { return false }
-      cursors[next.cursor].advance()
+      guard let (row, cursor) = try feed.next(from: snapshot), row.sequence <= end else { return true }
+      guard try visit(&self, row, cursor) else { return false }
+      feed.advance()
       scannedCount += 1
     }
     return false

@@ -124,8 +124,9 @@ extension StoreCall {
     }
   }
 
-  /// The number of records that others changed after a position and up to `last`. It reads at most the first few
-  /// hundred changes of a zone, and counts all of these when there are more.
+  /// The number of records that others changed after a position and up to `last`. It looks at most at the first few
+  /// hundred changes of a zone, and counts all of these when there are more. It reads records for the stores of users
+  /// with partial sight alone.
   private func news(for mirror: StoredMirror, after position: Int64, through last: Int64) async throws(RecordError)
     -> Int
   {
@@ -150,24 +151,34 @@ extension StoreCall {
     in zone: StoredZone, seenAs visible: VisibleRecords?, for mirror: StoredMirror, after position: Int64,
     through last: Int64, _ snapshot: any ShardSnapshot
   ) throws -> Int {
-    // A user with partial sight needs a longer look, so that hidden records do not count.
-    let pageCount = visible?.seesEverything == false ? 20 : 1
-    var (count, end) = (0, position)
-    for _ in 0..<pageCount where count < newsLimit {
-      let rows = try snapshot.changes(in: zone.key, after: end, limit: newsLimit)
-      count += try rows.count { row in
-        guard row.sequence <= last, row.origin != mirror.key || row.sequenceOfOthers > position else { return false }
-        switch try visible?.sight(of: row) {
-        case .visible?, nil: return true
-        case .gone(let sequence)?: return sequence > position
-        case .hidden?: return false
+    guard let visible, !visible.seesEverything else {
+      let marks = try snapshot.changeMarks(in: zone.key, after: position, limit: newsLimit)
+      if marks.count == newsLimit, let end = marks.last?.sequence, end <= last { return newsLimit }
+      return marks.count { $0.sequence <= last && ($0.origin != mirror.key || $0.sequenceOfOthers > position) }
+    }
+    // A longer look, so that hidden records do not count.
+    var (count, lookCount, end) = (0, 0, position)
+    while count < newsLimit, lookCount < sightLimit {
+      var rows = RecordRows(of: zone.key)
+      let isAtEnd = try snapshot.readChanges(after: end, limit: newsLimit, byteLimit: sightByteLimit, into: &rows)
+      for index in rows.indices {
+        let row = rows[index]
+        (end, lookCount) = (row.sequence, lookCount + 1)
+        if end > last { return count }
+        guard row.origin != mirror.key || row.sequenceOfOthers > position else { continue }
+        switch try visible.sight(of: rows.record(at: index)) {
+        case .visible: count += 1
+        case .gone(let sequence): if sequence > position { count += 1 }
+        case .hidden: break
         }
       }
-      guard rows.count == newsLimit, let next = rows.last?.sequence, next <= last else { return count }
-      end = next
+      if isAtEnd { return count }
     }
     return newsLimit
   }
 
   private static let newsLimit = 500
+  /// Changes of a zone that are looked at for a user with partial sight, and bytes of them that are in memory together.
+  private static let sightLimit = 20 * newsLimit
+  private static let sightByteLimit = 1 << 20
 }

@@ -27,6 +27,8 @@ struct ZoneCopy {
 
   /// Records read at once.
   private static let pageCount = 500
+  /// Bytes of records that are in memory together, but for the last one.
+  private static let pageByteCount = 4 << 20
 
   /// Makes the copies in another zone, which is made if it is missing.
   /// - Returns: the objects with their copies, ascending by name.
@@ -64,9 +66,9 @@ struct ZoneCopy {
   /// Calls `body` for every object and link, but not for shares and records of other programs.
   private func forEach(_ body: (Record) throws -> Void) throws {
     var last: String?
-    while case let rows = try transaction.records(in: zone.key, afterName: last, limit: Self.pageCount),
-      let end = rows.last
-    {
+    while case let rows = try transaction.records(
+      in: zone.key, afterName: last, limit: Self.pageCount, byteLimit: Self.pageByteCount
+    ).rows, let end = rows.last {
       for row in rows
       where !row.isDeleted && row.record.recordType.hasPrefix(ReservedName.recordTypePrefix) || Self.isLink(row) {
         try body(row.record)

@@ -19,6 +19,14 @@ struct ZoneCursor {
       }
     }
 
+    /// The length of its content in memory.
+    var byteCount: Int {
+      switch self {
+      case .record(let stored): stored.record.fields.byteCount
+      case .damaged: 0
+      }
+    }
+
     var recordName: String {
       switch self {
       case .record(let stored): stored.record.recordName
@@ -32,12 +40,12 @@ struct ZoneCursor {
   let source: ZoneSource
   /// The part of the zone that a guest's user sees; nil when they see everything.
   let visible: VisibleRecords?
-  private let snapshot: any ShardSnapshot
-  private var rows: ArraySlice<Row> = []
+  /// The rows at hand, the next one last.
+  private var rows: [Row] = []
   private var last: Int64
   private var isAtEnd = false
 
-  /// Rows read at once.
+  /// Rows read at once. Large ones end a read earlier.
   private static let chunk = 64
 
   init(
@@ -47,25 +55,30 @@ struct ZoneCursor {
     zoneJSON = Zone.ID(zoneName: zone.zoneName, ownerName: owner).json
     source = ZoneSource(zone, in: snapshot, sees: { name in guest.map { $0.access[name] != nil } ?? true })
     visible = guest?.visible(in: zone, snapshot)
-    self.snapshot = snapshot
     last = sequence
   }
 
-  mutating func peek(_ snapshot: any ShardSnapshot) throws -> Row? {
-    if rows.isEmpty, !isAtEnd {
-      let changes = try snapshot.readableChanges(in: zone.key, after: last, limit: Self.chunk)
-      isAtEnd = changes.rowCount < Self.chunk
-      var read = changes.records.map(Row.record)
-      if !changes.damaged.isEmpty {
-        read = (read + changes.damaged.map(Row.damaged)).sorted { $0.sequence < $1.sequence }
-      }
-      rows = read[...]
-      last = read.last?.sequence ?? last
-    }
-    return rows.first
+  /// The next row, once it was read.
+  var next: Row? { rows.last }
+
+  /// The next row has this sequence or a later one; nil behind the last row.
+  var nextSequence: Int64? { rows.last?.sequence ?? (isAtEnd ? nil : last + 1) }
+
+  /// Reads the next rows if none is at hand.
+  /// - Returns: the length of their contents.
+  mutating func load(byteLimit: Int, from snapshot: any ShardSnapshot) throws -> Int {
+    guard rows.isEmpty, !isAtEnd else { return 0 }
+    let changes = try snapshot.readableChanges(in: zone.key, after: last, limit: Self.chunk, byteLimit: byteLimit)
+    isAtEnd = changes.isAtEnd
+    rows = changes.records.map(Row.record)
+    if !changes.damaged.isEmpty { rows += changes.damaged.map(Row.damaged) }
+    rows.sort { $0.sequence > $1.sequence }
+    last = rows.first?.sequence ?? last
+    return rows.reduce(0) { $0 + $1.byteCount }
   }
 
-  mutating func advance() { rows.removeFirst() }
+  /// - Returns: the length of the row's content.
+  mutating func advance() -> Int { rows.popLast()?.byteCount ?? 0 }
 
   /// nil for a row with an unreadable name.
   func place(of row: Row) -> RecordPlace? {

@@ -81,9 +81,13 @@ struct FeedPosition: Hashable, Sendable {
   func tells(departureAt sequence: Int64) -> Bool { participation.map { sequence > $0.departures } ?? true }
 
   /// Appends the next rows of the feed.
-  func read(limit: Int, from snapshot: any ShardSnapshot, into rows: inout RecordRows) throws {
-    guard let reverse else { return try snapshot.readChanges(after: since, limit: limit, into: &rows) }
-    try snapshot.readChangesBackwards(after: since, before: reverse.before, limit: limit, into: &rows)
+  /// - Returns: false when a limit ended them.
+  func read(limit: Int, byteLimit: Int, from snapshot: any ShardSnapshot, into rows: inout RecordRows) throws -> Bool {
+    guard let reverse else {
+      return try snapshot.readChanges(after: since, limit: limit, byteLimit: byteLimit, into: &rows)
+    }
+    return try snapshot.readChangesBackwards(
+      after: since, before: reverse.before, limit: limit, byteLimit: byteLimit, into: &rows)
   }
 
   /// A change was delivered.

@@ -33,17 +33,18 @@ extension RecordPlaneCall {
   func fetchZoneChanges() async throws(RecordError) -> PlaneAnswer {
     let zones = try ZoneChangesRequest.zones(of: json)
     var output = ListAnswer("zones", of: request, reservingByteCount: 1024)
-    for changes in zones {
+    for (index, changes) in zones.enumerated() {
       do {
         let zone = try zone(changes.zone)
         // A zone without room in the answer gets an empty page.
         let hasRoom = output.byteCount <= Self.pageByteCount
         let page = try await page(of: zone, changes, limit: hasRoom ? changes.resultsLimit : 0)
+        let othersByteCount = index == 0 ? 0 : output.byteCount
         try output.add { output throws(RecordError) in
           output.beginObject()
           output.key("zoneID")
           zone.write(to: &output)
-          try write(page, of: zone, as: changes, to: &output)
+          try write(page, of: zone, as: changes, behind: othersByteCount, to: &output)
           output.endObject()
         }
       } catch {
@@ -83,7 +84,7 @@ extension RecordPlaneCall {
         try snapshot.expect([
           .changes(
             zone: zone.zoneName, database: finder.database, after: sequence,
-            limit: written == nil ? ZonePage.rowCount(left: limit) : 0)
+            limit: written == nil ? ZonePage.rowCount(left: limit) : 0, byteLimit: Self.pageByteCount)
         ])
       }
       guard let view = try finder.find(zone, in: snapshot) else { throw RecordError.noZone(named: zone.zoneName) }
@@ -120,9 +121,11 @@ extension RecordPlaneCall {
   }
 
   /// Writes `records`, `syncToken` and `moreComing` into the current object.
-  private func write(_ page: ZonePage, of zone: Zone.ID, as changes: ZoneChangesRequest, to output: inout JSONWriter)
-    throws(RecordError)
-  {
+  /// - Parameter othersByteCount: the length of other zones' pages in the answer.
+  private func write(
+    _ page: ZonePage, of zone: Zone.ID, as changes: ZoneChangesRequest, behind othersByteCount: Int = 0,
+    to output: inout JSONWriter
+  ) throws(RecordError) {
     if let written = page.written {
       context.pages.sentAgain.increment()
       output.key("records")
@@ -138,7 +141,7 @@ extension RecordPlaneCall {
     let beginning = output.bytes.count
     output.beginArray()
     for index in page.rows.indices {
-      if output.bytes.count > Self.pageByteCount {
+      if othersByteCount + output.bytes.count - beginning > Self.pageByteCount {
         isCut = true
         break
       }
@@ -160,7 +163,10 @@ extension RecordPlaneCall {
       moreComing = position.since < page.zone.sequence
     }
     let token = position.token(incarnation: page.zone.incarnation).text
-    share(page, output.bytes[beginning..<end], token: token, moreComing: moreComing)
+    // A page that other zones' records cut is shorter than the one that its request gets alone.
+    if !isCut || othersByteCount == 0 {
+      share(page, output.bytes[beginning..<end], token: token, moreComing: moreComing)
+    }
     writeEnd(token: token, moreComing: moreComing, to: &output)
   }
 
@@ -265,7 +271,7 @@ extension ZonePage {
     }
   }
 
-  /// Rows of one read: half a page, so that large records end a page before all of them are in memory.
+  /// Rows of one read: half a page. Large records end a read earlier.
   private static let chunk = 100
 
   /// The rows to ask for while a page has room for `left`. The one behind its end tells whether more is coming.
@@ -278,7 +284,8 @@ extension ZonePage {
       let hasRoom = byteCount <= RecordPlaneCall.pageByteCount
       let readCount = rows.count
       let wanted = Self.rowCount(left: hasRoom ? limit - readCount : 0)
-      try position.read(limit: wanted, from: snapshot, into: &rows)
+      let isAtEnd = try position.read(
+        limit: wanted, byteLimit: max(0, RecordPlaneCall.pageByteCount - byteCount), from: snapshot, into: &rows)
       for index in readCount..<rows.count {
         if index == limit || byteCount > RecordPlaneCall.pageByteCount {
           moreComing = true
@@ -288,7 +295,7 @@ extension ZonePage {
         byteCount += rows[index].contentByteCount
         position.pass(rows[index].sequence)
       }
-      if rows.count - readCount < wanted { return }
+      if isAtEnd { return }
     }
   }
 }

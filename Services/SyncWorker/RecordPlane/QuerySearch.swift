@@ -60,7 +60,7 @@ package struct QuerySearch {
   /// Of the zone that is searched, where the caller sees only a part of it.
   private var visible: VisibleRecords?
 
-  /// Records of one read.
+  /// Records of one read. Large ones end it earlier.
   private static let chunk = 64
   /// Records that a query may look at in vain before it wants an index, and those of a zone it may pass over.
   static let tolerance = 100
@@ -184,15 +184,16 @@ package struct QuerySearch {
     var scan = scan
     var last = query.orders.isEmpty && marker?.zoneName == zone.zoneName ? marker?.recordName : nil
     while true {
-      let rows: [IndexedRecord]
+      let page: RowPage<IndexedRecord>
       if let scan {
-        rows = try snapshot.indexedRecords(scan, limit: Self.chunk)
+        page = try snapshot.indexedRecords(scan, limit: Self.chunk, byteLimit: RecordPlaneCall.pageByteCount)
       } else {
-        rows = try snapshot.records(ofType: query.recordType, in: zone.key, afterName: last, limit: Self.chunk).map {
-          IndexedRecord(key: [], stored: $0)
-        }
+        let found = try snapshot.records(
+          ofType: query.recordType, in: zone.key, afterName: last, limit: Self.chunk,
+          byteLimit: RecordPlaneCall.pageByteCount)
+        page = RowPage(found.rows.map { IndexedRecord(key: [], stored: $0) }, isAtEnd: found.isAtEnd)
       }
-      for row in rows {
+      for row in page.rows {
         if isInOrder, isBeyondPage(row, zone) {
           hasMore = true
           return
@@ -203,7 +204,7 @@ package struct QuerySearch {
           return
         }
       }
-      guard rows.count == Self.chunk, let end = rows.last else { return }
+      guard !page.isAtEnd, let end = page.rows.last else { return }
       last = end.stored.record.recordName
       scan?.after = IndexPosition(key: end.key, recordName: end.stored.record.recordName)
     }
@@ -227,9 +228,9 @@ package struct QuerySearch {
     for range in access.ranges {
       var scan = IndexScan(index: index, zone: zone.key, range: range)
       while true {
-        let rows = try snapshot.indexedRecords(scan, limit: Self.chunk)
-        for row in rows where seen.insert(row.stored.record.recordName).inserted { try take(row.stored, zone) }
-        guard rows.count == Self.chunk, let end = rows.last else { break }
+        let page = try snapshot.indexedRecords(scan, limit: Self.chunk, byteLimit: RecordPlaneCall.pageByteCount)
+        for row in page.rows where seen.insert(row.stored.record.recordName).inserted { try take(row.stored, zone) }
+        guard !page.isAtEnd, let end = page.rows.last else { break }
         scan.after = IndexPosition(key: end.key, recordName: end.stored.record.recordName)
       }
     }

@@ -45,6 +45,8 @@ struct ReportBudget: Sendable {
 extension WorkerReports {
   /// Databases, or records, that one read looks at.
   private static let pageCount = 200
+  /// Bytes of records that are in memory together, but for the last one.
+  private static let pageByteCount = 4 << 20
 
   /// A row for each database that holds something: its bytes, live records and zones.
   func writeUsage(_ query: [String: String], _ budget: ReportBudget = ReportBudget(), to output: inout JSONWriter) async
@@ -179,20 +181,20 @@ extension WorkerReports {
     while !budget.isSpent {
       let after = last
       let page = try await store.read { snapshot -> (counts: FieldCounts, count: Int, last: String?) in
-        let records = try snapshot.records(in: zone, afterName: after, limit: pageCount)
+        let records = try snapshot.records(in: zone, afterName: after, limit: pageCount, byteLimit: pageByteCount)
         var counts: FieldCounts = [:]
-        for stored in records where !stored.isDeleted {
+        for stored in records.rows where !stored.isDeleted {
           let record = stored.record
           for name in fields[record.recordType] ?? [] where record.fields[name] != nil {
             counts[record.recordType, default: [:]][name, default: 0] += 1
           }
         }
-        return (counts, records.count, records.last?.record.recordName)
+        return (counts, records.rows.count, records.isAtEnd ? nil : records.rows.last?.record.recordName)
       }
       budget.recordCount -= page.count
       for (type, byField) in page.counts { counts[type, default: [:]].merge(byField) { $0 + $1 } }
-      guard page.count == pageCount else { return true }
-      last = page.last
+      guard let next = page.last else { return true }
+      last = next
     }
     return false
   }

@@ -62,6 +62,7 @@ private struct ExportPage {
     self.links = links
   }
 
+  /// Records of one read. Large ones end it earlier.
   private static let readCount = 200
 
   mutating func fill(after recordName: String?, limit: Int, from snapshot: any ShardSnapshot) throws {
@@ -69,14 +70,15 @@ private struct ExportPage {
     var looked = 0
     while looked < limit {
       let count = min(Self.readCount, limit - looked)
-      let rows = try snapshot.records(in: zone.key, afterName: last, limit: count)
-      for row in rows {
+      let found = try snapshot.records(
+        in: zone.key, afterName: last, limit: count, byteLimit: StoreCall.pageByteCount)
+      for row in found.rows {
         try add(row, from: snapshot)
         last = row.record.recordName
         if let last, lines.bytes.count > StoreCall.pageByteCount { return lines.more(after: last, sequence: sequence) }
       }
-      looked += rows.count
-      if rows.count < count { return lines.end() }
+      looked += found.rows.count
+      if found.isAtEnd { return lines.end() }
     }
     if let last { lines.more(after: last, sequence: sequence) }
   }

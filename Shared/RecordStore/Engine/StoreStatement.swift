@@ -85,6 +85,12 @@ enum StoreStatement {
     }
   }
 
+  /// Binds the limit of bytes of a statement whose rows PostgreSQL sends up to it (`Query.within`). The statement of
+  /// SQLite, whose rows come one by one, has no such parameter.
+  func bind(_ index: Int32, byteLimit: Int) throws {
+    if case .postgreSQL(let command) = self { command.bind(index, .integer(Int64(byteLimit))) }
+  }
+
   // MARK: Running
 
   /// Advances to the next row.

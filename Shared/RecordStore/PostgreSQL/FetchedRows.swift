@@ -148,8 +148,9 @@ enum StatementTable {
   init(_ text: String) {
     func word(after prefix: Substring) -> Substring { text.dropFirst(prefix.count).prefix { $0.isLetter || $0 == "_" } }
     if text.hasPrefix("SELECT ") {
-      self = .read(
-        text.firstRange(of: " FROM ").map { text[$0.upperBound...].prefix { $0.isLetter || $0 == "_" } } ?? "")
+      // Of a statement around another one, the inner one names the table.
+      let tables = text.ranges(of: " FROM ").lazy.map { text[$0.upperBound...].prefix { $0.isLetter || $0 == "_" } }
+      self = .read(tables.first { !$0.isEmpty } ?? "")
     } else if let prefix = (["INSERT INTO ", "UPDATE ", "DELETE FROM "] as [Substring]).first(where: text.hasPrefix) {
       self = .written(word(after: prefix))
     } else {

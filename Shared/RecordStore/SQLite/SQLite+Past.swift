@@ -18,7 +18,7 @@ extension SQLiteSnapshot {
     try select.bind(2, recordName: recordName)
     try select.bind(3, sequence)
     try select.bind(4, limit)
-    if case .postgreSQL = select { try select.bind(5, byteLimit) }
+    try select.bind(5, byteLimit: byteLimit)
     defer { select.reset() }
     var states: [PastState] = []
     var byteCount = 0
@@ -57,13 +57,17 @@ extension SQLiteSnapshot {
     return try select.first { $0.int64(1) }
   }
 
-  func records(in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord] {
-    guard limit > 0, try !isDoomed(zone) else { return [] }
+  func records(in zone: Int64, afterName recordName: String?, limit: Int, byteLimit: Int) throws
+    -> RowPage<StoredRecord>
+  {
+    guard limit > 0 else { return RowPage() }
+    if try isDoomed(zone) { return RowPage(isAtEnd: true) }
     let select = try statement(StoredRecordQuery.afterName)
     try select.bind(1, zone)
     try select.bind(2, afterRecordName: recordName)
     try select.bind(3, limit)
-    return try select.all { try record($0, named: self.recordName($0, 9), zone: zone) }
+    try select.bind(4, byteLimit: byteLimit)
+    return try recordPage(select, in: zone, upTo: limit, byteLimit: byteLimit)
   }
 }
 

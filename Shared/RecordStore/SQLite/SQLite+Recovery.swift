@@ -4,24 +4,50 @@ import Records
 import SQLite
 
 extension SQLiteSnapshot {
-  func readableChanges(in zone: Int64, after sequence: Int64, limit: Int) throws -> ReadableChanges {
-    guard limit > 0, try !isDoomed(zone) else { return ReadableChanges() }
-    let statement = try statement(StoredRecordQuery.changes)
-    try statement.bind(1, zone)
-    try statement.bind(2, sequence)
-    try statement.bind(3, limit)
+  func readableChanges(in zone: Int64, after sequence: Int64, limit: Int, byteLimit: Int) throws -> ReadableChanges {
+    guard limit > 0 else { return ReadableChanges() }
+    if try isDoomed(zone) { return ReadableChanges(isAtEnd: true) }
+    let statement = try boundChanges(in: zone, after: sequence, limit: limit, byteLimit: byteLimit)
     defer { statement.reset() }
     var changes = ReadableChanges()
+    var bytes = ReadBytes(limit: byteLimit)
     while try statement.step() {
       let name = statement.recordName(9)
+      var byteCount = 0
       do {
-        changes.records.append(try record(statement, named: recordName(statement, 9), zone: zone))
+        let stored = try record(statement, named: recordName(statement, 9), zone: zone)
+        byteCount = stored.record.fields.byteCount
+        changes.records.append(stored)
       } catch StoreError.corrupt {
         // Dropped because the caller gets the row in `damaged`, and a read of that row alone throws the error.
         changes.damaged.append(DamagedRecord(recordName: name ?? "", sequence: statement.int64(1)))
       }
+      bytes.add(stored: statement.withBytes(8) { $0.count }, content: byteCount)
+      if bytes.arePassed { return changes }
     }
+    changes.isAtEnd = changes.rowCount < limit
     return changes
+  }
+
+  func changeMarks(in zone: Int64, after sequence: Int64, limit: Int) throws -> [ChangeMark] {
+    guard limit > 0, try !isDoomed(zone) else { return [] }
+    let statement = try statement(StoredRecordQuery.marks)
+    try statement.bind(1, zone)
+    try statement.bind(2, sequence)
+    try statement.bind(3, limit)
+    return try statement.all {
+      ChangeMark(sequence: $0.int64(0), origin: $0.int64(1), sequenceOfOthers: $0.int64(2))
+    }
+  }
+
+  func firstChanges(in database: Int64, after sequence: Int64) throws -> [Int64: Int64] {
+    try flush()
+    let statement = try statement(StoredRecordQuery.firstInZones)
+    try statement.bind(1, database)
+    try statement.bind(2, sequence)
+    var firsts: [Int64: Int64] = [:]
+    try statement.forEach { firsts[$0.int64(0)] = $0.optionalInt64(1) }
+    return firsts
   }
 
   func syncState(of mirror: Int64) throws -> StoredSyncState {

@@ -44,9 +44,9 @@ extension SQLiteSnapshot {
     case .outcome, .transaction: return
     case .record(let name, let zoneName, let id):
       if let zone = try sendZone(zoneName, in: id, known) { try boundRecord(name, in: zone).fetch() }
-    case .changes(let zoneName, let id, let sequence, let limit):
+    case .changes(let zoneName, let id, let sequence, let limit, let byteLimit):
       if let zone = try sendZone(zoneName, in: id, known) {
-        try boundChanges(in: zone, after: sequence, limit: limit).fetch()
+        try boundChanges(in: zone, after: sequence, limit: limit, byteLimit: byteLimit).fetch()
       }
     }
   }

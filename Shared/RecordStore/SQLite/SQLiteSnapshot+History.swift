@@ -83,10 +83,7 @@ extension SQLiteSnapshot {
     if let rows = session.fetched?.transactions(of: mirror, after: number, limit: limit, byteLimit: byteLimit) {
       return rows
     }
-    let statement = try statement(HistoryQuery.after)
-    try statement.bind(1, HistoryRowID.of(mirror, number))
-    try statement.bind(2, HistoryRowID.of(mirror, HistoryRowID.lastNumber))
-    try statement.bind(3, limit)
+    let statement = try boundTransactions(of: mirror, after: number, limit: limit, byteLimit: byteLimit)
     defer { statement.reset() }
     var transactions: [StoredTransaction] = []
     var byteCount = 0
@@ -101,6 +98,15 @@ extension SQLiteSnapshot {
       }
     }
     return transactions
+  }
+
+  func boundTransactions(of mirror: Int64, after number: Int64, limit: Int, byteLimit: Int) throws -> StoreStatement {
+    let statement = try statement(HistoryQuery.after)
+    try statement.bind(1, HistoryRowID.of(mirror, number))
+    try statement.bind(2, HistoryRowID.of(mirror, HistoryRowID.lastNumber))
+    try statement.bind(3, limit)
+    try statement.bind(4, byteLimit: byteLimit)
+    return statement
   }
 
   func transaction(_ row: StoreStatement, of mirror: Int64) throws -> StoredTransaction {

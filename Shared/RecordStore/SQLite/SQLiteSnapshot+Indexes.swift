@@ -57,8 +57,9 @@ extension SQLiteSnapshot {
       afterName: row.recordName(7))
   }
 
-  func indexedRecords(_ scan: IndexScan, limit: Int) throws -> [IndexedRecord] {
-    guard limit > 0, try !isDoomed(scan.zone) else { return [] }
+  func indexedRecords(_ scan: IndexScan, limit: Int, byteLimit: Int) throws -> RowPage<IndexedRecord> {
+    guard limit > 0 else { return RowPage() }
+    if try isDoomed(scan.zone) { return RowPage(isAtEnd: true) }
     let statement = try statement(scan.isDescending ? IndexQuery.entriesDown : .entriesUp)
     try statement.bind(1, scan.zone)
     try statement.bind(2, scan.index)
@@ -71,8 +72,11 @@ extension SQLiteSnapshot {
     }
     try statement.bind(5, scan.isDescending ? scan.range.lower : scan.range.upper)
     try statement.bind(6, limit)
-    return try statement.all {
-      IndexedRecord(key: $0.blob(10), stored: try record($0, named: recordName($0, 9), zone: scan.zone))
+    try statement.bind(7, byteLimit: byteLimit)
+    return try page(statement, upTo: limit, byteLimit: byteLimit) { row in
+      IndexedRecord(key: row.blob(10), stored: try record(row, named: recordName(row, 9), zone: scan.zone))
+    } byteCount: {
+      $0.stored.record.fields.byteCount
     }
   }
 

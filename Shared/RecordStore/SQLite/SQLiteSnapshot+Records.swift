@@ -4,39 +4,51 @@ import Records
 import SQLite
 
 extension SQLiteSnapshot {
-  func readChanges(after sequence: Int64, limit: Int, into rows: inout RecordRows) throws {
-    guard limit > 0, try !isDoomed(rows.zone) else { return }
-    try append(boundChanges(in: rows.zone, after: sequence, limit: limit), upTo: limit, to: &rows)
+  func readChanges(after sequence: Int64, limit: Int, byteLimit: Int, into rows: inout RecordRows) throws -> Bool {
+    guard limit > 0 else { return false }
+    if try isDoomed(rows.zone) { return true }
+    let statement = try boundChanges(in: rows.zone, after: sequence, limit: limit, byteLimit: byteLimit)
+    return try append(statement, upTo: limit, byteLimit: byteLimit, to: &rows)
   }
 
-  func boundChanges(in zone: Int64, after sequence: Int64, limit: Int) throws -> StoreStatement {
+  func boundChanges(in zone: Int64, after sequence: Int64, limit: Int, byteLimit: Int) throws -> StoreStatement {
     let statement = try statement(StoredRecordQuery.changes)
     try statement.bind(1, zone)
     try statement.bind(2, sequence)
     try statement.bind(3, limit)
+    try statement.bind(4, byteLimit: byteLimit)
     return statement
   }
 
-  func readChangesBackwards(after sequence: Int64, before end: Int64, limit: Int, into rows: inout RecordRows) throws {
-    guard limit > 0, try !isDoomed(rows.zone) else { return }
+  func readChangesBackwards(
+    after sequence: Int64, before end: Int64, limit: Int, byteLimit: Int, into rows: inout RecordRows
+  ) throws -> Bool {
+    guard limit > 0 else { return false }
+    if try isDoomed(rows.zone) { return true }
     let statement = try statement(StoredRecordQuery.changesBackwards)
     try statement.bind(1, rows.zone)
     try statement.bind(2, sequence)
     try statement.bind(3, limit)
     try statement.bind(4, end)
-    try append(statement, upTo: limit, to: &rows)
+    try statement.bind(5, byteLimit: byteLimit)
+    return try append(statement, upTo: limit, byteLimit: byteLimit, to: &rows)
   }
 
   /// Appends the rows of a statement with `StoredRecordQuery.columns`.
   /// - Parameter appendName: appends the record's name to the buffer; false: the row has none. Without it, the name is
   ///   in the column behind the others.
+  /// - Returns: false when a limit ended the rows.
+  @discardableResult
   func append(
-    _ statement: StoreStatement, upTo limit: Int, to rows: inout RecordRows,
+    _ statement: StoreStatement, upTo limit: Int, byteLimit: Int = .max, to rows: inout RecordRows,
     name appendName: (StoreStatement, inout [UInt8]) -> Bool = { $0.appendRecordName(9, to: &$1) }
-  ) throws {
+  ) throws -> Bool {
     let earlierCount = rows.count
     rows.shard = shard
-    try statement.forEach { row in
+    var bytes = ReadBytes(limit: byteLimit)
+    let row = statement
+    defer { statement.reset() }
+    while try statement.step() {
       let header = recordHeader(row, zone: rows.zone)
       let type = try session.symbol(header.type)
       try row.withBytes(8) { data in
@@ -56,28 +68,56 @@ extension SQLiteSnapshot {
           try session.append(contentOf: data, to: &bytes)
           return middle
         }
+        bytes.add(stored: data.count, content: rows[rows.count - 1].contentByteCount)
       }
+      if bytes.arePassed { return false }
     }
+    return rows.count - earlierCount < limit
   }
 
-  func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws
-    -> [StoredRecord]
-  {
-    try recordRows(ofType: recordType, in: zone, afterName: recordName, limit: limit) { $1 }
+  /// The rows of a statement with `StoredRecordQuery.columns`.
+  /// - Parameter byteCount: the length of a row's content in memory.
+  func page<Row>(
+    _ statement: StoreStatement, upTo limit: Int, byteLimit: Int, _ transform: (StoreStatement) throws -> Row,
+    byteCount: (Row) -> Int
+  ) throws -> RowPage<Row> {
+    var page = RowPage<Row>()
+    var bytes = ReadBytes(limit: byteLimit)
+    defer { statement.reset() }
+    while try statement.step() {
+      let row = try transform(statement)
+      page.rows.append(row)
+      if byteLimit == .max { continue }
+      bytes.add(stored: statement.withBytes(8) { $0.count }, content: byteCount(row))
+      if bytes.arePassed { return page }
+    }
+    page.isAtEnd = page.rows.count < limit
+    return page
   }
 
-  /// As `records(ofType:in:afterName:limit:)`, with the row's ID.
-  func recordRows<Value>(
-    ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int,
-    _ transform: (Int64, StoredRecord) throws -> Value
-  ) throws -> [Value] {
-    guard limit > 0, try !isDoomed(zone), let type = try symbolNumber(recordType) else { return [] }
+  func records(
+    ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int, byteLimit: Int
+  ) throws -> RowPage<StoredRecord> {
+    guard limit > 0 else { return RowPage() }
+    guard try !isDoomed(zone), let type = try symbolNumber(recordType) else { return RowPage(isAtEnd: true) }
     let statement = try statement(StoredRecordQuery.ofType)
     try statement.bind(1, zone)
     try statement.bind(2, afterRecordName: recordName)
     try statement.bind(3, type)
     try statement.bind(4, limit)
-    return try statement.all { try transform($0.int64(0), record($0, named: self.recordName($0, 9), zone: zone)) }
+    try statement.bind(5, byteLimit: byteLimit)
+    return try recordPage(statement, in: zone, upTo: limit, byteLimit: byteLimit)
+  }
+
+  /// The records of a statement with `StoredRecordQuery.columns` and the name.
+  func recordPage(_ statement: StoreStatement, in zone: Int64, upTo limit: Int, byteLimit: Int) throws
+    -> RowPage<StoredRecord>
+  {
+    try page(statement, upTo: limit, byteLimit: byteLimit) { row in
+      try record(row, named: recordName(row, 9), zone: zone)
+    } byteCount: {
+      $0.record.fields.byteCount
+    }
   }
 
   func references(to target: String, in zone: Int64, limit: Int) throws -> [IncomingReference] {

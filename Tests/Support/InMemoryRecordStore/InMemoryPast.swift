@@ -37,11 +37,13 @@ extension InMemoryTransaction {
 
   func oldestReplacement() throws -> Int64? { rows.past.first?.state.replacedAt }
 
-  func records(in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord] {
+  func records(in zone: Int64, afterName recordName: String?, limit: Int, byteLimit: Int) throws
+    -> RowPage<StoredRecord>
+  {
     let all = (rows.records[zone] ?? [:]).values.map(\.stored).filter { stored in
       recordName.map { RecordNameOrder.precedes($0, stored.record.recordName) } ?? true
     }
-    return all.sorted { RecordNameOrder.precedes($0.record.recordName, $1.record.recordName) }.first(limit)
+    return all.sorted { RecordNameOrder.precedes($0.record.recordName, $1.record.recordName) }.page(limit, byteLimit)
   }
 
   func forgetPast(replacedBefore cutoff: Int64, limit: Int) throws -> Int {

@@ -4,8 +4,23 @@ import RecordStore
 import Records
 
 extension InMemoryTransaction {
-  func readableChanges(in zone: Int64, after sequence: Int64, limit: Int) throws -> ReadableChanges {
-    ReadableChanges(records: try changes(in: zone, after: sequence, limit: limit))
+  func readableChanges(in zone: Int64, after sequence: Int64, limit: Int, byteLimit: Int) throws -> ReadableChanges {
+    let page = changes(in: zone, after: sequence).page(limit, byteLimit)
+    return ReadableChanges(records: page.rows, isAtEnd: page.isAtEnd)
+  }
+
+  func changeMarks(in zone: Int64, after sequence: Int64, limit: Int) throws -> [ChangeMark] {
+    changes(in: zone, after: sequence).first(limit).map {
+      ChangeMark(sequence: $0.sequence, origin: $0.origin, sequenceOfOthers: $0.sequenceOfOthers)
+    }
+  }
+
+  func firstChanges(in database: Int64, after sequence: Int64) throws -> [Int64: Int64] {
+    var firsts: [Int64: Int64] = [:]
+    for zone in rows.zones.values where zone.databaseKey == database && !zone.isDeleted {
+      firsts[zone.key] = changes(in: zone.key, after: sequence).first?.sequence
+    }
+    return firsts
   }
 
   func syncState(of mirror: Int64) throws -> StoredSyncState { rows.syncStates[mirror] ?? StoredSyncState() }

@@ -170,26 +170,37 @@ extension InMemoryTransaction: ShardSnapshot {
     return true
   }
 
-  func readChanges(after sequence: Int64, limit: Int, into page: inout RecordRows) throws {
-    let found = (rows.records[page.zone] ?? [:]).values.map(\.stored).filter { $0.sequence > sequence }
-    for stored in found.sorted(by: { $0.sequence < $1.sequence }).first(limit) { page.append(stored) }
+  func readChanges(after sequence: Int64, limit: Int, byteLimit: Int, into page: inout RecordRows) throws -> Bool {
+    let found = changes(in: page.zone, after: sequence).page(limit, byteLimit)
+    for stored in found.rows { page.append(stored) }
+    return found.isAtEnd
   }
 
-  func readChangesBackwards(after sequence: Int64, before end: Int64, limit: Int, into page: inout RecordRows) throws {
+  /// Ascending by sequence.
+  func changes(in zone: Int64, after sequence: Int64) -> [StoredRecord] {
+    (rows.records[zone] ?? [:]).values.map(\.stored).filter { $0.sequence > sequence }
+      .sorted { $0.sequence < $1.sequence }
+  }
+
+  func readChangesBackwards(
+    after sequence: Int64, before end: Int64, limit: Int, byteLimit: Int, into page: inout RecordRows
+  ) throws -> Bool {
     let found = (rows.records[page.zone] ?? [:]).values.map(\.stored)
       .filter { $0.sequence > sequence && $0.sequence < end }
-    for stored in found.sorted(by: { $0.sequence > $1.sequence }).first(limit) { page.append(stored) }
+      .sorted(by: { $0.sequence > $1.sequence }).page(limit, byteLimit)
+    for stored in found.rows { page.append(stored) }
+    return found.isAtEnd
   }
 
-  func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws
-    -> [StoredRecord]
-  {
+  func records(
+    ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int, byteLimit: Int
+  ) throws -> RowPage<StoredRecord> {
     (rows.records[zone] ?? [:]).values.map(\.stored)
       .filter { stored in
         !stored.isDeleted && stored.record.recordType == recordType
           && recordName.map { RecordNameOrder.precedes($0, stored.record.recordName) } ?? true
       }
-      .sorted { RecordNameOrder.precedes($0.record.recordName, $1.record.recordName) }.first(limit)
+      .sorted { RecordNameOrder.precedes($0.record.recordName, $1.record.recordName) }.page(limit, byteLimit)
   }
 
   func recordCount(in zone: Int64) throws -> Int { (rows.records[zone] ?? [:]).values.count { !$0.stored.isDeleted } }
@@ -202,13 +213,13 @@ extension InMemoryTransaction: ShardSnapshot {
     rows.indexes.values.filter { $0.key > key }.sorted { $0.key < $1.key }.first(limit)
   }
 
-  func indexedRecords(_ scan: IndexScan, limit: Int) throws -> [IndexedRecord] {
+  func indexedRecords(_ scan: IndexScan, limit: Int, byteLimit: Int) throws -> RowPage<IndexedRecord> {
     let found = entries(of: scan.index, in: scan.zone, range: scan.range).filter { entry in
       guard let after = scan.after else { return true }
       let end = IndexedRecord(key: after.key, stored: entry.stored.renamed(after.recordName))
       return scan.isDescending ? entry.precedes(end) : end.precedes(entry)
     }
-    return found.sorted { scan.isDescending ? $1.precedes($0) : $0.precedes($1) }.first(limit)
+    return found.sorted { scan.isDescending ? $1.precedes($0) : $0.precedes($1) }.page(limit, byteLimit) { $0.stored }
   }
 
   func entryCount(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> Int {

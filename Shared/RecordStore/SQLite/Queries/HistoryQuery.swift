@@ -13,8 +13,7 @@ enum HistoryQuery: Int, Query {
   func text(_ dialect: Dialect) -> String {
     switch self {
     case .byID: "SELECT id, appended, sum, txid, author, payload FROM history WHERE mirror = ?1 AND txid = ?2"
-    case .after:
-      "SELECT id, appended, sum, txid, author, payload FROM history WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3"
+    case .after: Self.after(dialect)
     // The index covers the whole statement.
     case .numberByID: "SELECT id FROM history WHERE mirror = ?1 AND txid = ?2"
     case .firstAt: "SELECT id FROM history WHERE id > ?1 AND id <= ?2 AND appended >= ?3 ORDER BY id LIMIT 1"
@@ -41,6 +40,17 @@ enum HistoryQuery: Int, Query {
     case .deleteConsumer: "DELETE FROM consumer WHERE mirror = ?1 AND name = ?2"
     case .deleteConsumers: "DELETE FROM consumer WHERE mirror = ?1"
     }
+  }
+
+  /// The limit of bytes, ?4, is PostgreSQL's, as in `within`: without the row that passes it, unless that is the first.
+  private static func after(_ dialect: Dialect) -> String {
+    let columns = "SELECT id, appended, sum, txid, author, payload"
+    let rows = columns + " FROM history WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3"
+    if dialect == .sqlite { return rows }
+    return """
+      \(columns) FROM (SELECT found.*, sum(octet_length(payload)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) AS size
+        FROM (\(rows)) AS found) AS sums WHERE size <= ?4 OR size = octet_length(payload) ORDER BY id
+      """
   }
 
   var tellsItsRow: Bool { self == .append }

@@ -22,19 +22,9 @@ enum IndexQuery: Int, Query {
 
     // The entries are read first.
     case .entriesUp:
-      """
-      SELECT r.id, r.seq, r.type, r.deleted, r.origin, r.others, r.sum, r.refs, r.data, e.name, e.key \
-      FROM entry e \(dialect.orderedJoin) record r ON r.id = e.record
-      WHERE e.zone = ?1 AND e.fieldindex = ?2 AND (e.key, e.name) > (?3, ?4) AND e.key < ?5 ORDER BY e.key, e.name \
-      LIMIT ?6
-      """
+      Self.entries(dialect, "(e.key, e.name) > (?3, ?4) AND e.key < ?5", direction: "")
     case .entriesDown:
-      """
-      SELECT r.id, r.seq, r.type, r.deleted, r.origin, r.others, r.sum, r.refs, r.data, e.name, e.key \
-      FROM entry e \(dialect.orderedJoin) record r ON r.id = e.record
-      WHERE e.zone = ?1 AND e.fieldindex = ?2 AND (e.key, e.name) < (?3, ?4) AND e.key >= ?5 \
-      ORDER BY e.key DESC, e.name DESC LIMIT ?6
-      """
+      Self.entries(dialect, "(e.key, e.name) < (?3, ?4) AND e.key >= ?5", direction: " DESC")
     case .countEntries:
       """
       SELECT count(*) FROM (SELECT 1 FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key >= ?3 AND key < ?4 \
@@ -55,6 +45,17 @@ enum IndexQuery: Int, Query {
         (SELECT zone, fieldindex, key, name FROM entry WHERE zone = ?1 AND fieldindex = ?2 LIMIT ?3)
       """
     }
+  }
+
+  private static func entries(_ dialect: Dialect, _ condition: String, direction: String) -> String {
+    within(
+      dialect,
+      """
+      SELECT r.id, r.seq, r.type, r.deleted, r.origin, r.others, r.sum, r.refs, r.data, e.name, e.key \
+      FROM entry e \(dialect.orderedJoin) record r ON r.id = e.record
+      WHERE e.zone = ?1 AND e.fieldindex = ?2 AND \(condition) ORDER BY e.key\(direction), e.name\(direction) LIMIT ?6
+      """,
+      columns: StoredRecordQuery.columnNames + ", name, key", order: "key\(direction), name\(direction)", byteLimit: 7)
   }
 
   private static let columns = "SELECT id, database, type, field, kind, state, afterZone, afterName FROM fieldindex"

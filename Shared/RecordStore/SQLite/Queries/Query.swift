@@ -54,6 +54,23 @@ extension Query {
     }
   }
 
+  /// The rows of a statement that come before a limit of bytes, and the one that passes it. PostgreSQL sends all rows
+  /// of an answer before the first one is read; SQLite reads row by row. The length of a large value is known without
+  /// the value.
+  /// - Parameters:
+  ///   - columns: the statement's, with `data` among them.
+  ///   - order: the statement's.
+  ///   - parameter: the place of the limit.
+  static func within(
+    _ dialect: Dialect, _ text: String, columns: String, order: String, byteLimit parameter: Int
+  ) -> String {
+    if dialect == .sqlite { return text }
+    return """
+      SELECT \(columns) FROM (SELECT found.*, sum(octet_length(data)) OVER (ORDER BY \(order) ROWS UNBOUNDED PRECEDING) \
+      AS size FROM (\(text)) AS found) AS sums WHERE size - octet_length(data) <= ?\(parameter) ORDER BY \(order)
+      """
+  }
+
   /// The statement's index in a connection's list of prepared statements.
   var place: Int { Self.subject.rawValue * QuerySubject.statementLimit + rawValue }
 

@@ -5,6 +5,7 @@ enum StoredRecordQuery: Int, Query {
   static var subject: QuerySubject { .record }
 
   case byName, place, byRow, byShortGUID, names, afterName, changes, changesBackwards, ofType
+  case marks, firstInZones
   case insert, update, updateWithType, nextKeys
   case insertShortGUID, deleteShortGUID
 
@@ -24,13 +25,21 @@ enum StoredRecordQuery: Int, Query {
       SELECT id, name, type FROM record \(dialect.indexed(by: "record_name")) WHERE zone = ?1 AND name > ?2 \
       ORDER BY name LIMIT ?3
       """
-    case .afterName: Self.columns + ", name FROM record WHERE zone = ?1 AND name > ?2 ORDER BY name LIMIT ?3"
-    case .changes: Self.columns + ", name FROM record WHERE zone = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+    case .afterName: Self.list(dialect, "zone = ?1 AND name > ?2", order: "name", limit: 3)
+    case .changes: Self.list(dialect, "zone = ?1 AND seq > ?2", order: "seq", limit: 3)
     case .changesBackwards:
-      Self.columns + ", name FROM record WHERE zone = ?1 AND seq > ?2 AND seq < ?4 ORDER BY seq DESC LIMIT ?3"
+      Self.list(dialect, "zone = ?1 AND seq > ?2 AND seq < ?4", order: "seq DESC", limit: 3, byteLimit: 5)
     case .ofType:
-      Self.columns
-        + ", name FROM record WHERE zone = ?1 AND name > ?2 AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
+      Self.list(dialect, "zone = ?1 AND name > ?2 AND type = ?3 AND deleted = 0", order: "name", limit: 4)
+
+    // The columns come before the fields, so that pages with those are not read.
+    case .marks: "SELECT seq, origin, others FROM record WHERE zone = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+    // An index covers the inner statement.
+    case .firstInZones:
+      """
+      SELECT z.id, (SELECT min(r.seq) FROM record r WHERE r.zone = z.id AND r.seq > ?2) \
+      FROM zone z WHERE z.database = ?1 AND z.seq > ?2 AND z.deleted = 0
+      """
 
     case .insert:
       """
@@ -66,5 +75,15 @@ enum StoredRecordQuery: Int, Query {
   /// The keys that `nextKeys` gives out at a time: the one in its row and those behind it.
   static let keyCount: Int64 = 1000
 
-  static let columns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
+  static let columns = "SELECT " + columnNames
+  static let columnNames = "id, seq, type, deleted, origin, others, sum, refs, data"
+
+  /// Rows with their names. The limit of bytes is the parameter behind the limit of rows, or a later one.
+  private static func list(
+    _ dialect: Dialect, _ condition: String, order: String, limit: Int, byteLimit: Int? = nil
+  ) -> String {
+    within(
+      dialect, columns + ", name FROM record WHERE \(condition) ORDER BY \(order) LIMIT ?\(limit)",
+      columns: columnNames + ", name", order: order, byteLimit: byteLimit ?? limit + 1)
+  }
 }
