@@ -186,7 +186,7 @@ private struct Scene {
     }
     let (ended, first) = try await allowed()
     let session = try #require(try await ended.world.ok("GET", "/admin/1/sessions")["sessions"]?.elements.first)
-    try await ended.world.ok("DELETE", "/admin/1/sessions/\(try #require(session["name"]?.string))")
+    try await ended.world.ok("DELETE", "/admin/1/sessions/\(try #require(session["session"]?.string))")
     #expect(try await ended.poll(first) == .expired)
     let (scene, second) = try await allowed()
     let (third, code) = try await scene.begun()
@@ -206,7 +206,7 @@ private struct Scene {
     for _ in 0..<20 { #expect(try await scene.lookUp(code, from: "192.0.2.2").device != nil) }
     let wrong = try #require(UserCode("BBBB-BBBB"))
     var waits: [Int?] = []
-    for _ in 0..<33 { waits.append(try await scene.lookUp(wrong).retryAfter) }
+    for _ in 0..<34 { waits.append(try await scene.lookUp(wrong).retryAfter) }
     #expect(waits.prefix(30).allSatisfy { $0 == nil } && waits.suffix(3).allSatisfy { $0 != nil })
     #expect(try await scene.lookUp(code).device == nil, "a guesser has to wait with the right one, too")
   }
@@ -216,7 +216,7 @@ private struct Scene {
     let wrong = try #require(UserCode("BBBB-BBBB"))
     for _ in 0..<10 { #expect(try await scene.use(.allowDevice(try await scene.begun().code)).refusal == nil) }
     var replies: [UseAccount.Reply] = []
-    for number in 0..<33 {
+    for number in 0..<34 {
       replies.append(try await scene.use(number % 2 == 0 ? .allowDevice(wrong) : .refuseDevice(wrong)))
     }
     #expect(replies.prefix(30).allSatisfy { $0.refusal == .device && $0.retryAfter == nil })
