@@ -66,8 +66,9 @@ extension Query {
   ) -> String {
     if dialect == .sqlite { return text }
     return """
-      SELECT \(columns) FROM (SELECT found.*, sum(octet_length(data)) OVER (ORDER BY \(order) ROWS UNBOUNDED PRECEDING) \
-      AS size FROM (\(text)) AS found) AS sums WHERE size - octet_length(data) <= ?\(parameter) ORDER BY \(order)
+      SELECT \(columns) FROM (SELECT found.*, \
+      sum(octet_length(data)) OVER (ORDER BY \(order) ROWS UNBOUNDED PRECEDING) AS size FROM (\(text)) AS found) \
+      AS sums WHERE size - octet_length(data) <= ?\(parameter) ORDER BY \(order)
       """
   }
 
