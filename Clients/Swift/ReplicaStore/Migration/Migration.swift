@@ -158,16 +158,13 @@ struct Migration {
       + "it and fill that in a migration step"
   }
 
-  /// Records keep an attribute's values under its former names, so none of these is another attribute's, or the
-  /// attribute's own again (R19).
+  /// Records keep an attribute's values under its former names, so none of these is another attribute's (R19). Its own
+  /// it can be again: an app can go back to an earlier version, whose devices read that field anyway.
   private func nameProblem(_ column: Column, _ source: String?, _ entity: EntityPlan, _ old: EntityPlan) -> String? {
     guard column.isMirrored, let attribute = column.attribute else { return nil }
     if let source, source != column.name {
       if entity.column(source)?.isMirrored == true {
         return "it was called \(source), and \(source) is now another property: give that a name that none has had"
-      }
-      if old.column(source)?.attribute?.renamingIdentifier == column.name {
-        return "it is called \(source) in the meantime, and gets an earlier name back: take a name that none has had"
       }
     } else if source != nil, let former = attribute.renamingIdentifier, former != column.name,
       old.column(former) == nil, entity.column(former)?.isMirrored == true
