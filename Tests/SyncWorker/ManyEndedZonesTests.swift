@@ -6,13 +6,15 @@ import Records
 import ServiceBus
 import Testing
 
+@testable import ObjectPlane
+
 extension ObjectPlaneWorld {
   /// Makes zones and deletes them again, as a record client does.
   fileprivate func comeAndGo(_ names: [String]) async throws {
     for operation in ["create", "delete"] { try await change(names, operation) }
   }
 
-  fileprivate func change(_ names: [String], _ operation: String) async throws {
+  fileprivate func change(_ names: some Sequence<String>, _ operation: String) async throws {
     let operations = names.map { #"{"operationType":"\#(operation)","zone":{"zoneID":{"zoneName":"\#($0)"}}}"# }
     let reply = try await callRecords("zones/modify", #"{"operations":[\#(operations.joined(separator: ","))]}"#)
     let refused = reply["zones"]?.elements.filter { $0["serverErrorCode"] != nil } ?? []
@@ -130,6 +132,30 @@ private func endedZones(_ page: JSONValue) -> [String] {
       b.token = token
       let told = try await b.page()["changes"]?.elements.first { $0["changeType"]?.string == "zone" }
       #expect(told?["action"]?.string == "delete")
+    }
+  }
+
+  @Test(arguments: [100, 30])
+  func `are told in the end, though those that are told make room in a token that was full`(limit: Int) async throws {
+    try await ObjectPlaneWorld.with(.sqlite) { world in
+      try await world.setUp("A")
+      let b = try await Device("B", world)
+      try await world.setUp("B", more: #","zonePolicy":{"deleted":"keep-and-pause","purged":"delete"}"#)
+      // A token has room for 32 zones, and takes them by their hashes.
+      let names = (0..<40).map { "zone\($0)" }.sorted { ImportPosition.hash(of: $0) < ImportPosition.hash(of: $1) }
+      try await world.change(names, "create")
+      try await b.pull()
+      for name in names.prefix(30) { #expect(try await world.post("A/purge", #"{"zoneID":"\#(name)"}"#).status < 300) }
+      try await world.change(names.suffix(8), "delete")
+      var told: [String] = []
+      var isLast = false
+      while !isLast {
+        let page = try await b.page(limit: limit)
+        told += endedZones(page)
+        isLast = page["moreComing"]?.bool != true
+      }
+      #expect(told.sorted() == (names.prefix(30) + names.suffix(8)).sorted())
+      #expect(Set(try await world.holds(of: "B")).isSuperset(of: names.suffix(8)))
     }
   }
 }

@@ -27,9 +27,10 @@ extension ImportBatch {
       }
       let isSilent = isPaused && position.hasTold(endAt: zone.endSequence)
       guard isSilent || !isCut && deliveredCount < limit && output.hasRoom(for: []) else {
-        // A later page tells of it: until then the token has what it had of the zone.
+        // A later page tells of it: until then the token has what it had of the zone. A full token makes ends of zones
+        // news that it does not name, so it names them now: ends that are told make room in it.
         isCut = true
-        remembered[hash] = before
+        remembered[hash] = before ?? (position.isFull ? Self.noZone : nil)
         position.deferredZones.insert(hash)
         continue
       }
@@ -44,7 +45,10 @@ extension ImportBatch {
     }
     if isCut {
       // Zones that the client has nothing of yet would take the room in the token of those that it knows.
-      position.zones = remembered.filter { position.zones[$0.key] != nil || position.pausedZones.contains($0.key) }
+      position.zones = remembered.filter {
+        position.zones[$0.key] != nil || position.pausedZones.contains($0.key)
+          || position.deferredZones.contains($0.key)
+      }
       return nil
     }
     position.zones = remembered
