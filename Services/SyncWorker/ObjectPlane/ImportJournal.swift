@@ -85,8 +85,9 @@ package actor ImportJournal {
     /// The end of the last page that was sent, and when it was sent (milliseconds since 1970).
     var sent: Int64
     var sentAt: Int64 = .min
-    /// The start and end positions of the last run, and the time of its last page in milliseconds since 1970.
-    var lastRun: (start: Int64, end: Int64, at: Int64)?
+    /// The start and end positions of the last run, the last end of a zone that it told, and the time of its last page
+    /// in milliseconds since 1970.
+    var lastRun: (start: Int64, end: Int64, lastEnd: Int64, at: Int64)?
   }
 
   private var runs: [HeldMirror: Run] = [:]
@@ -121,7 +122,8 @@ package actor ImportJournal {
   {
     let repeats =
       progress[mirror]?.lastRun.map { last in
-        start >= last.start && page.sequence <= last.end && now - last.at < Self.repetitionTime
+        start >= last.start && page.sequence <= last.end && page.lastEnd <= last.lastEnd
+          && now - last.at < Self.repetitionTime
       } ?? false
     progress[mirror, default: Progress(confirmed: start, sent: start)].sent = page.sequence
     progress[mirror]?.sentAt = now
@@ -131,13 +133,14 @@ package actor ImportJournal {
     var run =
       runs[mirror]
       ?? Run(event: StoredEvent(identifier: identifier, kind: .import, startedAt: now, succeeded: true), reached: start)
-    if isNew { progress[mirror]?.lastRun = (start, start, now) }
+    if isNew { progress[mirror]?.lastRun = (start, start, 0, now) }
     if page.sequence > run.reached || page.lastEnd > run.lastEnd || isNew {
       run.count(page, problemLimit: Self.problemLimit)
     }
     run.reached = max(run.reached, page.sequence)
     run.lastEnd = max(run.lastEnd, page.lastEnd)
     progress[mirror]?.lastRun?.end = run.reached
+    progress[mirror]?.lastRun?.lastEnd = run.lastEnd
     progress[mirror]?.lastRun?.at = now
     if page.moreComing {
       if runs.count >= Self.limit { runs = [:] }

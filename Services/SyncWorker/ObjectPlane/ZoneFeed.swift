@@ -12,7 +12,7 @@ struct ZoneFeed {
   /// The contents of rows that were read and not passed yet.
   private(set) var heldByteCount = 0
 
-  /// The contents that are read ahead. Beyond it each read takes one row.
+  /// The contents that are read ahead. Beyond it each read takes one row, so that a zone may hold one more.
   private static let heldByteLimit = 4 << 20
 
   init(
