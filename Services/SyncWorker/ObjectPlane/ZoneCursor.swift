@@ -64,6 +64,18 @@ struct ZoneCursor {
   /// The next row has this sequence or a later one; nil behind the last row.
   var nextSequence: Int64? { rows.last?.sequence ?? (isAtEnd ? nil : last + 1) }
 
+  /// Looks for the next row, without its content if it is not at hand.
+  /// - Returns: whether it has this sequence or an earlier one.
+  mutating func isDue(at sequence: Int64, in snapshot: any ShardSnapshot) throws -> Bool {
+    if let next { return next.sequence <= sequence }
+    guard !isAtEnd, let mark = try snapshot.changeMarks(in: zone.key, after: last, limit: 1).first else {
+      isAtEnd = true
+      return false
+    }
+    last = mark.sequence - 1
+    return mark.sequence <= sequence
+  }
+
   /// Reads the next rows if none is at hand.
   /// - Returns: the length of their contents.
   mutating func load(byteLimit: Int, from snapshot: any ShardSnapshot) throws -> Int {

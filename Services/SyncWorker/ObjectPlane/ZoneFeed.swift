@@ -12,7 +12,7 @@ struct ZoneFeed {
   /// The contents of rows that were read and not passed yet.
   private(set) var heldByteCount = 0
 
-  /// The contents that are read ahead. Beyond it each read takes one row, so that a zone may hold one more.
+  /// The contents that are read ahead. Beyond it one row is read at a time, once its turn has come.
   private static let heldByteLimit = 4 << 20
 
   init(
@@ -33,8 +33,12 @@ struct ZoneFeed {
   /// The next row and the cursor of its zone; nil behind the last row.
   mutating func next(from snapshot: any ShardSnapshot) throws -> (row: ZoneCursor.Row, cursor: ZoneCursor)? {
     while let least = heap.first {
-      heldByteCount += try cursors[least.cursor].load(
-        byteLimit: max(0, Self.heldByteLimit - heldByteCount) / 2, from: snapshot)
+      let room = max(0, Self.heldByteLimit - heldByteCount)
+      if room == 0, try !cursors[least.cursor].isDue(at: least.sequence, in: snapshot) {
+        settle()
+        continue
+      }
+      heldByteCount += try cursors[least.cursor].load(byteLimit: room / 2, from: snapshot)
       if let row = cursors[least.cursor].next, row.sequence <= least.sequence { return (row, cursors[least.cursor]) }
       settle()
     }
