@@ -191,7 +191,7 @@ extension PostgreSQLConfiguration: MigrationPlace {
     return ShardStanding(
       shardCount: Int(try row.integer(2)), epoch: try row.integer(3), installation: try row.optionalText(4), move: move,
       hasArrived: move == nil && value(.arrival) ?? 0 != 0, remainder: value(.remainder),
-      source: value(.source).map { Int($0) }, origin: value(.origin), whole: value(.whole))
+      source: value(.source).map { Int($0) }, origin: value(.origin), isBeforeRest: value(.lacksRest) ?? 0 != 0)
   }
 }
 

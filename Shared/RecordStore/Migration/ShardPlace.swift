@@ -48,14 +48,14 @@ struct ShardStanding: Hashable, Sendable {
     ShardPart(modulus: Int64(shardCount), remainder: remainder ?? Int64(shard))
   }
 
-  /// The number of the division whose last round the shard has got.
-  var whole: Int64?
+  /// The shard is a copy that was made by a division, without its last round.
+  var isBeforeRest = false
 
   /// True for the new shard of a division that nobody could open yet.
   var isUnopened: Bool { move != nil && move == origin }
   /// True for a new shard that lacks changes of its source: its last round was not carried out, or a cluster was
   /// brought back to before.
-  var lacksRest: Bool { isUnopened && whole != move }
+  var lacksRest: Bool { isUnopened && isBeforeRest }
 }
 
 /// What a new shard gets besides its rows.
@@ -114,6 +114,7 @@ extension MovingShard {
     split.counters.removeAll { Self.divisionKeys.contains($0.key) }
     split.counters += [
       (.remainder, part.remainder), (.cut, 1), (.source, Int64(self.shard)), (.origin, standing.move ?? 0),
+      (.lacksRest, 1),
     ]
     return split
   }
@@ -121,7 +122,7 @@ extension MovingShard {
   /// The same with the last round, behind which the source writes no more.
   var withRest: MovingShard {
     var last = self
-    if isSplitOff, let move = standing.move { last.counters.append((.whole, move)) }
+    for index in last.counters.indices where last.counters[index].key == .lacksRest { last.counters[index].value = 0 }
     return last
   }
 

@@ -247,8 +247,8 @@ enum MetaKey: String, Sendable {
   case split, splitShard, splitCluster
   /// Of a shard that was split off another one: that shard, and the number of the division.
   case source, origin
-  /// The number of the division whose last round the new shard has; missing before.
-  case whole
+  /// 1: the new shard of a division lacks the last round; 0 behind it, missing in copies of earlier releases.
+  case lacksRest
   /// The number of the move (`StoreMigration`) that the shard left with, or is arriving with.
   case move
   /// In PostgreSQL: the number of the move that the shard arrived with; 0 once it was renewed.
