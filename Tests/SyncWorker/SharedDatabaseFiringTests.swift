@@ -133,6 +133,36 @@ struct SharedDatabaseFiringTests {
     #expect(told.map(\.userRecordName) == ["_bob"] && told.map(\.isForCouriersOnly) == [true])
   }
 
+  @Test func `a change right behind the end of an access counts its user among no subscribers, unless they return`()
+    async throws
+  {
+    let world = try await RecordPlaneWorld.inMemory()
+    // Bob stays a subscriber of the owner's other zone.
+    for zone in ["Trips", "Other"] {
+      try await world.makeZone(zone)
+      _ = try await world.shareZone(with: [("bob", "READ_WRITE")], zone: zone)
+      let subscription =
+        #""subscription":{"subscriptionID":"\#(zone)","subscriptionType":"zone",\#(World.zoneID(zone))}"#
+      let made = try await world.shared(
+        "subscriptions/modify", #"{"operations":[{"operationType":"create",\#(subscription)}]}"#, by: "_bob")
+      try #require(made.json["subscriptions"]?.elements.first?.code == nil, "\(made.text)")
+    }
+    func subscribers() async throws -> [String] {
+      _ = world.changes.take()
+      _ = try await world.operate("forceUpdate", "a")
+      let change = try #require(world.changes.take().last)
+      #expect(change.audience.contains("_bob"))
+      return change.subscribers ?? []
+    }
+    #expect(try await subscribers() == ["_bob"])
+    _ = try await world.modify([World.operation("forceDelete", #""recordName":"cloudkit.zoneshare""#)], by: "_bob")
+    // Both can wait in one place, and be merged.
+    for _ in 0..<2 { #expect(try await subscribers() == []) }
+    _ = try await world.modify([World.operation("forceDelete", #""recordName":"cloudkit.zoneshare""#)])
+    _ = try await world.shareZone(with: [("bob", "READ_WRITE")])
+    #expect(try await subscribers() == ["_bob"])
+  }
+
   @Test func `a change of a zone that nobody shares concerns no other worker`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()

@@ -16,7 +16,8 @@ package final class ShareAudiences: Sendable {
     let shard: Int
     /// By zone.
     var users: [String: [String]] = [:]
-    /// Users whose access to a zone ended with a commit whose change is yet to be published, by zone.
+    /// Users whose access to a zone has ended, until the zone is read again, by zone. Changes are merged, so that each
+    /// until then leaves them out of the subscribers.
     var ended: [String: Set<String>] = [:]
   }
 
@@ -52,7 +53,8 @@ package final class ShareAudiences: Sendable {
     state.withLock { state in
       var audiences = state.databases[database] ?? Audiences(shard: shard)
       audiences.users[zoneName] = Set(audiences.users[zoneName] ?? []).union(users).sorted()
-      if !ended.isEmpty { audiences.ended[zoneName, default: []].formUnion(ended) }
+      let left = (audiences.ended[zoneName] ?? []).subtracting(users).union(ended)
+      audiences.ended[zoneName] = left.isEmpty ? nil : left
       state.databases[database] = audiences
       state.added[shard]?[database, default: [:]][zoneName, default: []].formUnion(users)
     }
@@ -65,10 +67,9 @@ package final class ShareAudiences: Sendable {
       guard let audiences = state.databases[change.database], let users = audiences.users[change.zoneName],
         !users.isEmpty
       else { return ([], []) }
-      let ended = state.databases[change.database]?.ended.removeValue(forKey: change.zoneName) ?? []
       state.stale[audiences.shard, default: [:]][change.database, default: []].insert(change.zoneName)
       state.wakes[audiences.shard]?.yield()
-      return (users, ended)
+      return (users, audiences.ended[change.zoneName] ?? [])
     }
   }
 }
@@ -158,6 +159,9 @@ extension ShareAudiences: ShardWork {
         for (zone, members) in zones {
           let users = added[database]?[zone].map { $0.union(members).sorted() } ?? members
           state.databases[database, default: Audiences(shard: store.shard)].users[zone] = users.isEmpty ? nil : users
+          // Those who left while it was read are added, and stay until the next time.
+          let left = state.databases[database]?.ended[zone].map { $0.intersection(added[database]?[zone] ?? []) } ?? []
+          state.databases[database]?.ended[zone] = left.isEmpty ? nil : left
         }
         if state.databases[database]?.users.isEmpty == true { state.databases[database] = nil }
       }

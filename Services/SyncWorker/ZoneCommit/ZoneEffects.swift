@@ -73,8 +73,10 @@ package struct ZoneEffects: Sendable {
   mutating func noteEndedAccesses(of database: Int64, in transaction: any ShardTransaction) throws {
     for index in accesses.indices {
       let zoneName = accesses[index].zoneName
+      // One look-up tells all who have left, so that the end of a zone asks for none of its participants.
+      let active = Set(try transaction.audience(ofZone: zoneName, of: database))
       accesses[index].ended = try accesses[index].users.filter { user in
-        !ZoneAccess(try transaction.members(user, inZone: zoneName, of: database)).mayRead
+        try !active.contains(user) || !ZoneAccess(transaction.members(user, inZone: zoneName, of: database)).mayRead
       }
     }
   }
