@@ -261,9 +261,11 @@ fileprivate final class ExpectedBytes: Sendable {
   ///   - user: may reserve a share of the room, and in any case the bytes of one upload.
   func take(_ byteCount: Int64, of room: Int64, for user: String) -> Result<Share, Refusal> {
     state.withLock { state in
+      // A full disk is nobody's own fault.
+      guard room >= 0, byteCount <= room else { return .failure(.all) }
       let own = state.users[user] ?? 0
       guard own == 0 || own + byteCount <= room / Self.userDivisor else { return .failure(.user) }
-      guard room >= 0, byteCount <= room, state.total <= room - byteCount else { return .failure(.all) }
+      guard state.total <= room - byteCount else { return .failure(.all) }
       if byteCount > 0 {
         state.total += byteCount
         state.users[user] = own + byteCount
