@@ -58,6 +58,35 @@ struct DiskFaultTests {
     }
   }
 
+  /// A log with twelve bodies, and all files as a power cut leaves them behind the last commit.
+  private struct WrittenLog {
+    let rig: Rig
+    let ledger: Ledger
+    let whole: [String: [UInt8]]
+    let path: String
+    let log: [UInt8]
+    /// The bytes of a frame.
+    static let frame = 24 + 4096
+
+    init() async throws {
+      rig = try Rig(checkpointPages: 1000)
+      var ledger = Ledger()
+      let shard = try await rig.open()
+      await ledger.write(12, to: shard)
+      self.ledger = ledger
+      whole = rig.disk.contentAfterPowerCut(seed: nil)
+      await shard.close()
+      path = rig.folder.path + "/shard-0.sqlite-wal"
+      log = try #require(whole[path])
+    }
+
+    /// The offset at which the log's prepared zeros begin.
+    var end: Int {
+      let last = log.lastIndex { $0 != 0 } ?? 0
+      return 32 + (last - 32 + Self.frame) / Self.frame * Self.frame
+    }
+  }
+
   struct Rig {
     let folder: TemporaryFolder
     let disk: SimulatedDisk
@@ -128,16 +157,10 @@ struct DiskFaultTests {
 
   @Test func `a log that ends anywhere opens to what was committed up to there, and takes commits again`() async throws
   {
-    let rig = try Rig(checkpointPages: 1000)
-    var ledger = Ledger()
-    let shard = try await rig.open()
-    await ledger.write(12, to: shard)
-    let whole = rig.disk.contentAfterPowerCut(seed: nil)
-    await shard.close()
-    let path = rig.folder.path + "/shard-0.sqlite-wal"
-    let log = try #require(whole[path])
-    let frame = 24 + 4096
-    let end = Self.end(ofFramesIn: log, frame)
+    let written = try await WrittenLog()
+    let (rig, ledger, whole, path, log) = (written.rig, written.ledger, written.whole, written.path, written.log)
+    let frame = WrittenLog.frame
+    let end = written.end
     #expect(ledger.acknowledged.count == 12 && end < log.count)
     var present = 0
     var cuts = [0, 1, 31, 32]
@@ -171,30 +194,17 @@ struct DiskFaultTests {
     #expect(present == 12)
   }
 
-  /// The offset at which a log's prepared zeros begin.
-  private static func end(ofFramesIn log: [UInt8], _ frame: Int) -> Int {
-    let last = log.lastIndex { $0 != 0 } ?? 0
-    return 32 + (last - 32 + frame) / frame * frame
-  }
-
   /// Only damage in the last commit looks the same as a power cut during its write.
   @Test func `a log with a flipped byte is refused, or has everything that was acknowledged but the last commit`()
     async throws
   {
-    let rig = try Rig(checkpointPages: 1000)
-    var ledger = Ledger()
-    let shard = try await rig.open()
-    await ledger.write(12, to: shard)
-    let whole = rig.disk.contentAfterPowerCut(seed: nil)
-    await shard.close()
-    let path = rig.folder.path + "/shard-0.sqlite-wal"
-    let log = try #require(whole[path])
-    let frame = 24 + 4096
+    let written = try await WrittenLog()
+    let (rig, whole, path, log) = (written.rig, written.whole, written.path, written.log)
     var (refusals, losses) = (0, 0)
     // In the log's header, in frames' headers, and in their pages.
     let places =
       [0, 9, 17, 25]
-      + stride(from: 32, to: Self.end(ofFramesIn: log, frame), by: frame).enumerated().map {
+      + stride(from: 32, to: written.end, by: WrittenLog.frame).enumerated().map {
         $1 + [5, 13, 18, 200, 4000][$0 % 5]
       }
     for place in places {
@@ -219,16 +229,9 @@ struct DiskFaultTests {
   @Test func `a log with a flipped byte in the head of a commit's last frame is refused, if another commit follows`()
     async throws
   {
-    let rig = try Rig(checkpointPages: 1000)
-    var ledger = Ledger()
-    let shard = try await rig.open()
-    await ledger.write(12, to: shard)
-    let whole = rig.disk.contentAfterPowerCut(seed: nil)
-    await shard.close()
-    let path = rig.folder.path + "/shard-0.sqlite-wal"
-    let log = try #require(whole[path])
-    let frame = 24 + 4096
-    let ends = stride(from: 32, to: Self.end(ofFramesIn: log, frame), by: frame).filter { start in
+    let written = try await WrittenLog()
+    let (rig, whole, path, log) = (written.rig, written.whole, written.path, written.log)
+    let ends = stride(from: 32, to: written.end, by: WrittenLog.frame).filter { start in
       log[start + 4..<start + 8].contains { $0 != 0 } && log[start + 8..<start + 16] == log[16..<24]
     }
     #expect(ends.count >= 6)
