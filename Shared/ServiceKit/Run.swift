@@ -7,12 +7,9 @@ internal import Synchronization
 extension ServiceProcess {
   /// The time that a stop may take before the process ends anyway.
   static let stopLimit = Duration.seconds(10)
-  /// A signal so soon after the first one is of the same stop: an init system and `aquifer dev` may both tell a
-  /// process.
-  private static let repetitionLimit = Duration.seconds(1)
 
-  /// Runs until SIGTERM, SIGINT or the service's own wish, and then drains. A second signal, a second or more after the
-  /// first, ends the process at once.
+  /// Runs until SIGTERM, SIGINT or the service's own wish, and then drains. A second stop ends the process at once
+  /// (`RepeatedStop`).
   ///
   /// The process ends by `_exit`, and nothing waits in a buffer then. `exit` would let libraries free what they hold
   /// while threads still run: libcrypto frees the state of each thread, which a thread that ends just then frees, too.
@@ -22,22 +19,26 @@ extension ServiceProcess {
     Self.keepFreedMemory()
     signal(SIGPIPE, SIG_IGN)
     let signals = TerminationSignals.stream()
-    let stopRequest = Task { for await _ in signals { break } }
+    let stopRequest = Task { () -> StopSender? in
+      for await sender in signals { return sender }
+      return nil
+    }
     let starting = Task { try await start(arguments: Array(CommandLine.arguments.dropFirst())) }
     // No work is in progress during the start, so a signal ends the process at once.
-    guard await Self.first({ _ = await starting.result }, or: { await stopRequest.value }) else { _exit(0) }
+    guard await Self.first({ _ = await starting.result }, or: { _ = await stopRequest.value }) else { _exit(0) }
     do {
       let running = try await starting.value
       let ending = running.context.ending
-      _ = await Self.first({ await stopRequest.value }, or: { await ending.wait() })
+      _ = await Self.first({ _ = await stopRequest.value }, or: { await ending.wait() })
       let isStopped = await Self.first(
         { await running.stop(within: Self.stopLimit - .seconds(1)) },
         or: {
           let limit = Task { try await Task.sleep(for: Self.stopLimit) }
           let timing = running.context.timing
-          let repetitionEnd = timing.now().advanced(by: Self.repetitionLimit)
+          let start = timing.now()
           let second = Task {
-            for await _ in signals where timing.now() >= repetitionEnd { break }
+            var stop = RepeatedStop(after: await stopRequest.value, at: start)
+            for await sender in signals where stop.isImpatient(sender, at: timing.now()) { break }
             limit.cancel()
           }
           _ = await limit.result
@@ -105,47 +106,65 @@ extension ServiceProcess {
 }
 
 enum TerminationSignals {
-  /// The descriptor that the signal handler writes to. A signal handler may do little else.
+  /// The end of a pipe that the signal handler writes to. A signal handler may do little else.
   private static let descriptor = Atomic<Int32>(-1)
 
-  /// Starts to catch the signals. Called once in a process.
-  static func stream() -> AsyncStream<Void> {
-    let fd = eventfd(0, Int32(EFD_CLOEXEC | EFD_SEMAPHORE))
-    descriptor.store(fd, ordering: .sequentiallyConsistent)
-    let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
+  /// Starts to catch the signals, and tells their senders. Called once in a process.
+  static func stream() -> AsyncStream<StopSender> {
+    var ends: [Int32] = [-1, -1]
+    let isOpen = pipe(&ends) == 0
+    for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+    _ = fcntl(ends[1], F_SETFL, O_NONBLOCK)
+    descriptor.store(ends[1], ordering: .sequentiallyConsistent)
+    let (stream, continuation) = AsyncStream.makeStream(of: StopSender.self)
     var thread = pthread_t()
-    let parcel = Unmanaged.passRetained(Parcel(fd, continuation))
+    let parcel = Unmanaged.passRetained(Parcel(ends[0], continuation))
     let code = pthread_create(&thread, nil, waitForSignals, parcel.toOpaque())
-    precondition(fd >= 0 && code == 0, "no descriptor or thread for signals: \(errno)")
+    precondition(isOpen && code == 0, "no pipe or thread for signals: \(errno)")
     pthread_detach(thread)
-    for number in [SIGTERM, SIGINT] { signal(number, noteSignal) }
+    for number in [SIGTERM, SIGINT] {
+      var action = sigaction()
+      action.__sigaction_handler.sa_sigaction = noteSignal
+      action.sa_flags = SA_SIGINFO | SA_RESTART
+      sigaction(number, &action, nil)
+    }
     return stream
   }
 
-  fileprivate static func note() {
+  fileprivate static func note(_ sender: StopSender) {
     let saved = errno
-    eventfd_write(descriptor.load(ordering: .sequentiallyConsistent), 1)
+    var byte = sender.rawValue
+    // Dropped because a full pipe holds more signals than any stop needs.
+    _ = write(descriptor.load(ordering: .sequentiallyConsistent), &byte, 1)
     errno = saved
   }
 
   fileprivate final class Parcel: Sendable {
     let fd: Int32
-    let continuation: AsyncStream<Void>.Continuation
+    let continuation: AsyncStream<StopSender>.Continuation
 
-    init(_ fd: Int32, _ continuation: AsyncStream<Void>.Continuation) {
+    init(_ fd: Int32, _ continuation: AsyncStream<StopSender>.Continuation) {
       self.fd = fd
       self.continuation = continuation
     }
   }
 }
 
-private func noteSignal(_ number: Int32) { TerminationSignals.note() }
+private func noteSignal(
+  _ number: Int32, _ facts: UnsafeMutablePointer<siginfo_t>?, _ context: UnsafeMutableRawPointer?
+) {
+  TerminationSignals.note(facts?.pointee._sifields._kill.si_pid == getppid() ? .parent : .other)
+}
 
 private func waitForSignals(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
   guard let context else { return nil }
   let parcel = Unmanaged<TerminationSignals.Parcel>.fromOpaque(context).takeRetainedValue()
-  var count: eventfd_t = 0
+  var byte: UInt8 = 0
   while true {
-    if eventfd_read(parcel.fd, &count) == 0 { parcel.continuation.yield() } else if errno != EINTR { return nil }
+    switch read(parcel.fd, &byte, 1) {
+    case 1: parcel.continuation.yield(StopSender(rawValue: byte) ?? .other)
+    case -1 where errno == EINTR: continue
+    default: return nil
+    }
   }
 }
