@@ -10,6 +10,9 @@ public struct HTTPClientError: Error, Hashable, Sendable {
     case badURL
     /// The host is unknown or refuses connections, or its certificate is not trusted. Nothing was sent.
     case unreachable
+    /// So many names of hosts are being resolved for the same party, or for all, that no thread was left for this one.
+    /// Nothing was sent, and nothing is known about the host.
+    case crowded
     /// The time-out passed. The server may have acted.
     case timedOut
     /// The task was cancelled. The server may have acted.

@@ -90,6 +90,17 @@ public final class NameResolver: Sendable {
     }
   }
 
+  /// The failure of a request that has waited for its name until its time was over.
+  func lateness(of name: String) -> HTTPClientError {
+    state.withLock { state in
+      // A name without a question was dropped before a thread took it, or is being told just now.
+      guard let question = state.questions[name] else { return .tooManyNames }
+      let isTaken = !state.waiting.contains(name)
+      let mayBeTaken = state.threadCount < Self.threadLimit && question.parties.contains { hasThread($0, state) }
+      return isTaken || mayBeTaken ? .lateName : .tooManyNames
+    }
+  }
+
   // MARK: Threads
 
   /// Starts a thread if it has a name to resolve. A thread that ends a name takes the next one.
@@ -107,11 +118,14 @@ public final class NameResolver: Sendable {
   private func next(of state: State) -> (index: Int, party: String?)? {
     for (index, name) in state.waiting.enumerated() {
       guard let question = state.questions[name] else { continue }
-      for party in question.parties where party == nil || state.running[party, default: 0] < Self.threadsPerParty {
-        return (index, party)
-      }
+      for party in question.parties where hasThread(party, state) { return (index, party) }
     }
     return nil
+  }
+
+  /// True when a party has not all threads of its share.
+  private func hasThread(_ party: String?, _ state: State) -> Bool {
+    party == nil || state.running[party, default: 0] < Self.threadsPerParty
   }
 
   fileprivate func run() {
@@ -176,8 +190,8 @@ public final class NameResolver: Sendable {
 extension HTTPClientError {
   fileprivate static let unknownName = HTTPClientError(
     kind: .unreachable, reason: "The host's name has no address that may be used.")
-  fileprivate static let tooManyNames = HTTPClientError(
-    kind: .unreachable, reason: "Too many names of hosts are being resolved.")
+  static let tooManyNames = HTTPClientError(
+    kind: .crowded, reason: "Too many names of hosts are being resolved.")
   static let lateName = HTTPClientError(kind: .unreachable, reason: "The host's name was not resolved in time.")
 }
 

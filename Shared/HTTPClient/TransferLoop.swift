@@ -163,7 +163,8 @@ final class TransferLoop: Sendable {
     var sleep = Duration.milliseconds(Self.longestSleep)
     for waiting in transfers.waiting.values {
       if waiting.deadline <= now {
-        end(waiting.ticket, .lateName, &transfers)
+        let late = configuration.resolver?.lateness(of: waiting.host.name) ?? .lateName
+        end(waiting.ticket, late, &transfers)
       } else {
         sleep = min(sleep, waiting.deadline - now)
       }

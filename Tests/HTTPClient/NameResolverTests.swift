@@ -88,6 +88,31 @@ private final class NameServer: Sendable {
     #expect(first.contains("healthy.example"))
   }
 
+  @Test func `a request fails as crowded when its party's threads are busy, and says nothing about its host`()
+    async throws
+  {
+    let names = NameServer()
+    defer { names.open() }
+    let resolver = NameResolver(reach: .everywhere, limit: .seconds(50), lookup: names.lookup)
+    let client = HTTPClient(resolver: resolver)
+    var asked = names.asked.makeAsyncIterator()
+    for number in 0..<NameResolver.threadsPerParty {
+      resolver.ask("\(number).slow.example", for: "eve") { _ in }
+      _ = await asked.next()
+    }
+    func failure(of host: String, for party: String) async -> HTTPClientError? {
+      await #expect(throws: HTTPClientError.self) {
+        try await client.send("GET", "http://\(host)/", timeout: .milliseconds(20), party: party)
+      }
+    }
+    #expect(await failure(of: "healthy.example", for: "eve") == .tooManyNames)
+    #expect(await failure(of: "0.slow.example", for: "eve") == .lateName, "a thread has it")
+    #expect(await failure(of: "another.slow.example", for: "alice") == .lateName)
+    for number in 0..<NameResolver.waitingPerParty { resolver.ask("\(number).waits.example", for: "eve") { _ in } }
+    #expect(await failure(of: "refused.example", for: "eve") == .tooManyNames)
+    #expect(HTTPClientError.tooManyNames.kind == .crowded)
+  }
+
   @Test func `only public addresses of a name count where the client reaches no others`() async throws {
     let server = try HTTPServer(handler: Echo())
     let client = HTTPClient(

@@ -1,11 +1,13 @@
 // What vendors are told about merging and storing, and the pauses that they ask for.
 
 import Crypto
+import Dispatch
 import FixedClocks
 import HTTPClient
 import HTTPServer
 import Records
 import ServiceBus
+import Synchronization
 import Testing
 
 @testable import Notifier
@@ -72,6 +74,47 @@ import Testing
       let failure: PushLine.Failure = status == 429 ? .device : .service
       #expect(outcome == .later(failure, pause: pause, reason: "status \(status)"), "\(text)")
     }
+  }
+
+  @Test(arguments: ["web", "webhook"])
+  func `a user's own slow hosts delay their push to another host, and do not pause that host`(kind: String)
+    async throws
+  {
+    let gate = DispatchSemaphore(value: 0)
+    defer { gate.signal() }
+    let lookupCount = Mutex(0)
+    let resolver = NameResolver(reach: .everywhere, limit: .milliseconds(20)) { _ in
+      lookupCount.withLock { $0 += 1 }
+      gate.wait()
+      gate.signal()
+      return []
+    }
+    let client = HTTPClient(resolver: resolver)
+    let sender: any PushSender =
+      kind == "web"
+      ? WebPushSender(client: client, clock: clock, contact: "mailto:o@example.org", key: .make())
+      : WebhookSender(client: client, clock: clock)
+    func send(to host: String, of user: String) async throws -> PushOutcome {
+      let address: PushAddress =
+        kind == "web"
+        ? .web(endpoint: "http://\(host)/p", receiverKey: browser, secret: [UInt8](repeating: 1, count: 16))
+        : .webhook(url: "http://\(host)/h", secret: "sixteen letters")
+      return await sender.send(try content("Trips"), to: address, of: user)
+    }
+    // Each of the user's threads has a name that nobody resolves.
+    var number = 0
+    while lookupCount.withLock(\.self) < 2 {
+      number += 1
+      _ = try await send(to: "\(number).example", of: "_alice")
+    }
+    #expect(
+      try await send(to: "shared.example", of: "_alice")
+        == .later(.device, pause: nil, reason: "Too many names of hosts are being resolved."))
+    // A thread takes the name for another user.
+    while lookupCount.withLock(\.self) < 3 { _ = try await send(to: "shared.example", of: "_bob") }
+    #expect(
+      try await send(to: "shared.example", of: "_bob")
+        == .later(.service, pause: nil, reason: "The host's name was not resolved in time."))
   }
 
   @Test func `a browser's service gets one token for six hours`() async throws {

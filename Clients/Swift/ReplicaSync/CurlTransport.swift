@@ -41,7 +41,7 @@
     fileprivate init(_ error: HTTPClientError) {
       let kind: Kind =
         switch error.kind {
-        case .badURL, .unreachable: .unreachable
+        case .badURL, .unreachable, .crowded: .unreachable
         case .timedOut: .timedOut
         case .cancelled: .cancelled
         case .lost, .tooLarge: .lost

@@ -26,6 +26,19 @@ enum PushOutcome: Hashable, Sendable {
   case refused(reason: String)
 }
 
+extension PushOutcome {
+  /// The outcome of a push without an answer from a host that a client has named.
+  init(of error: HTTPClientError) {
+    self =
+      switch error.kind {
+      case .badURL: .gone
+      // The host may be well: it was not asked, because of the user's other hosts.
+      case .crowded: .later(.device, pause: nil, reason: error.reason)
+      default: .later(.service, pause: nil, reason: error.reason)
+      }
+  }
+}
+
 /// The content of a push.
 struct PushContent: Hashable, Sendable {
   /// `{"aps":…,"ck":…}` (docs/protocol/record-plane.md#web-courier)

@@ -50,7 +50,7 @@ final class WebPushSender: PushSender {
         of: try await client.send(
           "POST", endpoint, headers: headers, body: body, timeout: Self.timeout, party: user))
     } catch {
-      return error.kind == .badURL ? .gone : .later(.service, pause: nil, reason: error.reason)
+      return PushOutcome(of: error)
     }
   }
 

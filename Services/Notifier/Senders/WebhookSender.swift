@@ -33,7 +33,7 @@ struct WebhookSender: PushSender {
       default: .refused(reason: "status \(response.status)")
       }
     } catch {
-      return error.kind == .badURL ? .gone : .later(.service, pause: nil, reason: error.reason)
+      return PushOutcome(of: error)
     }
   }
 }
