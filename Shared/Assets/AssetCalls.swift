@@ -11,59 +11,45 @@ import Synchronization
 final class BlockingThreads: Sendable {
   typealias Call = @Sendable () -> Void
 
-  fileprivate struct State {
+  private struct State {
     /// Serial queues, because the system gives each of them a thread at once, however many others block.
     var idle: [DispatchQueue]
-    /// Their number is bounded by that of the requests under way.
-    var waiting = TurnQueue<Call>()
-    /// Calls under way, by party.
-    var running: [String: Int] = [:]
+    /// The number of calls that wait is bounded by that of the requests under way.
+    var calls: Lanes<Call>
   }
 
   private let state: Mutex<State>
-  private let partyLimit: Int
 
   init(count: Int) {
-    state = Mutex(State(idle: (0..<count).map { DispatchQueue(label: "aquifer.assets.apart.\($0)") }))
-    partyLimit = max(count / 2, 1)
+    state = Mutex(
+      State(
+        idle: (0..<count).map { DispatchQueue(label: "aquifer.assets.apart.\($0)") },
+        calls: Lanes(count, share: max(count / 2, 1))))
   }
 
   /// - Parameter party: whose turn the call takes.
   func run(of party: String, _ call: @escaping Call) {
     let start = state.withLock { state -> (queue: DispatchQueue, call: Call, party: String)? in
-      state.waiting.append(call, of: party)
-      guard !state.idle.isEmpty, let next = state.next(partyLimit), let queue = state.idle.popLast() else { return nil }
-      return (queue, next.call, next.party)
+      state.calls.append(call, of: party)
+      // As many threads are idle as lanes.
+      guard let next = state.calls.next(), let queue = state.idle.popLast() else { return nil }
+      return (queue, next.element, next.party)
     }
     if let start { start.queue.async { self.run(start.call, of: start.party, on: start.queue) } }
   }
 
   /// Runs a call and then those that wait.
   private func run(_ first: @escaping Call, of firstParty: String, on queue: DispatchQueue) {
-    var next: (call: Call, party: String)? = (first, firstParty)
+    var next: (element: Call, party: String)? = (first, firstParty)
     while let (call, party) = next {
       call()
       next = state.withLock { state in
-        state.end(party)
-        if let next = state.next(partyLimit) { return next }
+        state.calls.end(party)
+        if let next = state.calls.next() { return next }
         state.idle.append(queue)
         return nil
       }
     }
-  }
-}
-
-extension BlockingThreads.State {
-  fileprivate mutating func next(_ partyLimit: Int) -> (call: BlockingThreads.Call, party: String)? {
-    let next = waiting.popFirst { [running] in $0.isEmpty || running[$0, default: 0] < partyLimit }
-    guard let (call, party) = next else { return nil }
-    running[party, default: 0] += 1
-    return (call, party)
-  }
-
-  fileprivate mutating func end(_ party: String) {
-    let rest = running[party, default: 0] - 1
-    running[party] = rest > 0 ? rest : nil
   }
 }
 
