@@ -35,7 +35,8 @@ extension Command {
         For shards and folders that are missing or older than before, when no newer copy exists. Workers then serve the
         data that they find, and a shard without a file begins empty. Clients of a shard that is older or empty begin
         anew, as after a restore. First stop every process that still uses a folder with newer data. Shards that are
-        open are left out; while one is, `all` leaves out the folders.
+        open are left out; while one is, `all` leaves out the folders. An acceptance holds until a worker opens the
+        shard: `status` and `shards` show those that still do.
         """, examples: ["aquifer shards accept 3", "aquifer shards accept all"], action: .call(.acceptData)),
     Command(
       "shards move", [Argument(name: "SHARD", explanation: "the shard's number")],

@@ -259,6 +259,7 @@ public final class ShareService: Sendable {
         // Dropped because what can't be read is left out of the report.
         plannedMoves: { [directory] in (try? await directory.shardClusters().planned) ?? [] },
         splits: { [directory] in (try? await directory.splitStandings()) ?? [:] },
+        acceptedShards: { [directory] in (try? await directory.acceptedShards()) ?? [] },
         sharedZoneCount: { [directory] in (try? await directory.sharedZoneCounts())?.active }),
       own.map { ClusterRecords(bus: bus, own: $0, clock: clock) { publisher.current } },
       onNotice: { publisher.notice() })

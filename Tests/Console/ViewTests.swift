@@ -68,6 +68,18 @@ struct ViewTests {
         """)
   }
 
+  @Test func `accepted shards are shown until a worker has opened them, with the command that tells more`() throws {
+    let answer = try json(
+      #"{"shards":[{"shard":0,"worker":"w","accepted":true},{"shard":1,"worker":"w"},{"shard":2,"accepted":true}]}"#)
+    #expect(
+      ClusterViews.shards(answer).contains(
+        """
+           SHARD  ACCEPTED AS FOUND, UNTIL
+        !      2  a worker has it: `aquifer workers`
+               0  its worker opens it: `aquifer status`
+        """), "\(ClusterViews.shards(answer))")
+  }
+
   @Test func `a plan shows each cluster before and after, then the moves, and shards that wait are marked`() throws {
     let plan = try json(
       #"""

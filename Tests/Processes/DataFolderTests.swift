@@ -86,6 +86,15 @@ struct FolderWorld {
     throw Unexpected("not all shards are open")
   }
 
+  /// Waits until each shard is as `isReached` asks, in the operators' list.
+  func waitForShards(_ isReached: (Value) -> Bool) async throws {
+    for _ in 0..<300 {
+      if try await installation.admin("GET", "/admin/1/shards")["shards"].elements.allSatisfy(isReached) { return }
+      try await Task.sleep(for: .milliseconds(50))
+    }
+    throw Unexpected("the shards never are as expected")
+  }
+
   /// Requests must be told to come later, and never that there is nothing.
   func expectNotServed(sourceLocation: SourceLocation = #_sourceLocation) async throws {
     let answer = try await laptop.send("GET", "/changes")
@@ -246,6 +255,34 @@ struct FolderWorld {
         try await world.waitUntilOpen(worker)
         try await world.expectServed([name])
       }
+    }
+  }
+
+  @Test(.timeLimit(.minutes(2)))
+  func `all data are accepted at once when nobody has them open, and status names the shards until they are opened`()
+    async throws
+  {
+    try await FolderWorld.run { world in
+      let name = try await world.save()
+      try await world.waitForShards { $0["state"].string == "open" }
+      let subjects = ["assets", "data"] + (0..<4).map { "shard-\($0)" }
+      let inUse = try await world.installation.admin("POST", "/admin/1/shards/accept", ["what": "all"])
+      #expect(inUse["accepted"].elements.isEmpty && inUse["inUse"].elements.map(\.string) == subjects, "\(inUse)")
+      try await world.waitForShards { $0["accepted"] == .null }
+
+      try world.processes.end("worker-1", by: SIGTERM)
+      try await world.waitForVerdict("there is no worker")
+      let accepted = try await world.installation.aquifer("shards", "accept", "all")
+      #expect(accepted.code == 0 && subjects.allSatisfy { accepted.output.contains($0) }, "\(accepted)")
+      try await world.waitForVerdict("shards 0-3 will be served as a worker finds them", "`aquifer shards`")
+      let listed = try await world.installation.aquifer("shards")
+      #expect(listed.output.contains("ACCEPTED AS FOUND, UNTIL"), "\(listed)")
+      let status = try await world.installation.admin("GET", "/admin/1/status")
+      #expect(status["shards"]["accepted"] == [0, 1, 2, 3])
+
+      try await world.processes.start("worker-1", ["--data", world.data])
+      try await world.waitForShards { $0["state"].string == "open" && $0["accepted"] == .null }
+      try await world.expectServed([name])
     }
   }
 

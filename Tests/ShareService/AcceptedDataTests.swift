@@ -1,5 +1,7 @@
 // Data that an operator accepts as they are found.
 
+import InMemoryServiceBus
+import JSON
 import Records
 import ServiceBus
 import Testing
@@ -21,10 +23,12 @@ import Testing
     #expect(try await told() == [[4, 0, 6], [0, 0, 0]])
     #expect(try await world.service.directory.acceptData("0", known: []).accepted == ["shard-0"])
     #expect(try await told() == [[0, 0, 6], [4, 0, 0]])
+    #expect(try await world.service.directory.acceptedShards() == [0])
     world = try await world.restarted()
     // Nothing else is accepted by a second call.
     #expect(try await world.service.directory.acceptData("all", known: []).accepted == ["shard-2"])
     #expect(try await told() == [[0, 0, 0], [4, 0, 6]])
+    #expect(try await world.service.directory.acceptedShards() == [0, 2])
     let claim = ClaimFolder(folder: "data", epoch: 0, nonce: "", next: nil)
     #expect(try await world.service.directory.claim(claim).hasShards == false)
     let reply = try await world.service.directory.shardEpochs(FetchShardEpochs(shard: 2))
@@ -33,6 +37,7 @@ import Testing
     try await note(0, 3)
     try await note(2, 1_900_000_000_000)
     #expect(try await told() == [[3, 0, 1_900_000_000_000], [0, 0, 0]])
+    #expect(try await world.service.directory.acceptedShards().isEmpty)
     #expect(try await world.service.directory.claim(claim).hasShards)
     await world.service.close()
   }
@@ -65,6 +70,30 @@ import Testing
     #expect(try await directory.acceptData("data", known: [], open: [0]).accepted == ["data"])
     #expect(try await directory.claim(claim).knownEpoch == nil)
     await world.service.close()
+  }
+
+  @Test func `status and the list of shards name those that were accepted and not opened since`() async throws {
+    let bus = InMemoryBus(name: "share", role: .share, network: InMemoryNetwork(), handlers: BusHandlers())
+    func answers(accepted: [Int]) async throws -> (status: JSONValue, shards: [JSONValue]) {
+      let reports = ClusterReports(
+        bus: bus, shardCount: { 4 }, now: { 0 }, map: { nil }, acceptedShards: { accepted })
+      let status = try #require(await reports.answer("status", [:]))
+      let shards = try #require(await reports.answer("shards", [:]))
+      return (
+        try JSONValue(parsing: status.body), try JSONValue(parsing: shards.body)["shards"]?.elements ?? []
+      )
+    }
+    let some = try await answers(accepted: [1, 2])
+    #expect(some.status["shards"]?["accepted"]?.elements.map(\.int64) == [1, 2])
+    let notes = some.status["verdict"]?["notes"]?.elements.compactMap(\.string) ?? []
+    #expect(
+      notes == [
+        "shards 1-2 will be served as a worker finds them: accepted, and not opened since (`aquifer shards`)"
+      ])
+    #expect(some.shards.map { $0["accepted"]?.bool } == [nil, true, true, nil])
+    let none = try await answers(accepted: [])
+    #expect(none.status["shards"]?["accepted"] == nil && none.status["verdict"]?["notes"]?.elements.isEmpty == true)
+    #expect(none.shards.allSatisfy { $0["accepted"] == nil })
   }
 
   @Test func `shards that their workers have open are not accepted by a call`() async throws {

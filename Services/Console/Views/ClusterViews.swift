@@ -93,7 +93,8 @@ enum ClusterViews {
     let moves =
       (moving + waiting).isEmpty
       ? [] : [View.table(["moves", "from", "to", "rows", "problem"], moving + waiting)]
-    return ([table] + moves + refused(shards) + [loads(shards, hasClusters: hasClusters)]).joined(separator: "\n\n")
+    let parts = [table] + moves + refused(shards) + accepted(shards) + [loads(shards, hasClusters: hasClusters)]
+    return parts.joined(separator: "\n\n")
   }
 
   /// The shards that don't serve, with the reason that their workers tell.
@@ -102,6 +103,16 @@ enum ClusterViews {
       View.Row(isOdd: true, cells: [View.text(shard["shard"]), View.text(shard["worker"]), View.text(shard["reason"])])
     }
     return rows.isEmpty ? [] : [View.table(["shard", "worker", "out of service"], rows)]
+  }
+
+  /// The shards that were accepted and not opened since.
+  private static func accepted(_ shards: [JSONValue]) -> [String] {
+    let rows = shards.filter { $0["accepted"]?.bool == true }.map { shard in
+      let hasWorker = shard["worker"]?.string != nil
+      let next = hasWorker ? "its worker opens it: `aquifer status`" : "a worker has it: `aquifer workers`"
+      return View.Row(isOdd: !hasWorker, cells: [View.text(shard["shard"]), next])
+    }
+    return rows.isEmpty ? [] : [View.table(["shard", "accepted as found, until"], rows)]
   }
 
   /// What a division that has no problem waits for.

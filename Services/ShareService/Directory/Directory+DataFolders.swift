@@ -70,6 +70,14 @@ extension Directory {
       epochs: rows.map { $0?.leastEpoch ?? 0 }, accepted: rows.map { $0?.acceptedEpoch ?? 0 })
   }
 
+  /// The shards that an operator has accepted and no worker has opened since, in their order.
+  func acceptedShards() throws -> [Int] {
+    let subjects = try connection.statement(
+      SQL("dataEpoch.accepted", "SELECT subject FROM dataEpoch WHERE nonce = ?1")
+    ).binding(Known.accepted).all { $0.text(0) }
+    return (0..<shardCount).filter { subjects.contains(Self.subject(ofShard: $0)) }
+  }
+
   /// Notes that a shard exists, so that no worker makes it.
   func noteOpening(ofShard shard: Int) throws {
     if try known(Self.subject(ofShard: shard)) == nil {

@@ -26,6 +26,8 @@ struct ClusterReports: Sendable {
   var plannedMoves: @Sendable () async -> [PlannedMove] = { [] }
   /// How far divisions are, by shard.
   var splits: @Sendable () async -> [Int: SplitStanding] = { [:] }
+  /// The shards that an operator has accepted and no worker has opened since.
+  var acceptedShards: @Sendable () async -> [Int] = { [] }
   /// The number of users' active accesses to zones of others; nil: unknown.
   var sharedZoneCount: @Sendable () async -> Int64? = { nil }
 
@@ -55,11 +57,12 @@ struct ClusterReports: Sendable {
     let reports = await gather("summary", query)
     let map = await map()
     let sharedZoneCount = await sharedZoneCount()
+    let accepted = await acceptedShards()
     let members = map?.members ?? bus.peers
     let held = map?.holders.count { $0 != nil } ?? 0
     let shardCount = map?.shardCount ?? shardCount()
     let verdict = Verdict(
-      members, reports, held: held, of: shardCount, neededFormat: map?.unheldFormat, now: now())
+      members, reports, held: held, of: shardCount, neededFormat: map?.unheldFormat, accepted: accepted, now: now())
     return OperatorAnswer { writer in
       writer.key("verdict")
       verdict.write(to: &writer)
@@ -72,6 +75,12 @@ struct ClusterReports: Sendable {
       writer.member("count", shardCount)
       writer.member("held", held)
       if let format = map?.unheldFormat { writer.member("neededFormat", format) }
+      if !accepted.isEmpty {
+        writer.key("accepted")
+        writer.beginArray()
+        for shard in accepted { writer.integer(Int64(shard)) }
+        writer.endArray()
+      }
       writer.endObject()
       if let map { writer.member("mapVersion", map.version) }
       if let sharedZoneCount { writer.member("sharedZones", sharedZoneCount) }
@@ -85,6 +94,7 @@ struct ClusterReports: Sendable {
     let standings = await standings(holders)
     let waiting = Dictionary(await plannedMoves().map { ($0.shard, $0.to) }) { $1 }
     let splits = await splits()
+    let accepted = Set(await acceptedShards())
     return OperatorAnswer { writer in
       writer.key("shards")
       writer.beginArray()
@@ -98,6 +108,7 @@ struct ClusterReports: Sendable {
           if let target = cluster.target { writer.member("movesTo", target) }
           if let target = waiting[shard] { writer.member("waitsFor", target) }
         }
+        if accepted.contains(shard) { writer.member("accepted", true) }
         if let cluster = splits[shard]?.cluster { writer.member("splitsInto", cluster) }
         if let step = splits[shard]?.step { writer.member("splitStep", step.rawValue) }
         if let problem = splits[shard]?.problem { writer.member("splitProblem", problem) }

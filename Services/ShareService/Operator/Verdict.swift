@@ -33,9 +33,11 @@ struct Verdict: Hashable, Sendable {
   /// - Parameters:
   ///   - held: the number of shards with a holder, of `count`.
   ///   - neededFormat: the stored format that a worker must know in order to hold the others; nil: any will do.
+  ///   - accepted: the shards that an operator has accepted and no worker has opened since.
   ///   - now: milliseconds since 1970.
   init(
-    _ members: [Peer], _ workers: [ProcessReport], held: Int, of count: Int, neededFormat: Int? = nil, now: Int64
+    _ members: [Peer], _ workers: [ProcessReport], held: Int, of count: Int, neededFormat: Int? = nil,
+    accepted: [Int] = [], now: Int64
   ) {
     let holders = workers.count { $0.content?["shards"]?.elements.isEmpty == false }
     summary =
@@ -46,6 +48,14 @@ struct Verdict: Hashable, Sendable {
     judge(members, workers, unheld: Int64(count - held), neededFormat: neededFormat)
     for worker in workers { judge(worker, now) }
     judgeExports(workers, now)
+    if !accepted.isEmpty {
+      let (which, them) = accepted.count == 1 ? ("shard", "it") : ("shards", "them")
+      notes.append(
+        """
+        \(which) \(Units.ranges(accepted.map(Int64.init))) will be served as a worker finds \(them): accepted, and not \
+        opened since (`aquifer shards`)
+        """)
+    }
   }
 
   private mutating func find(_ what: String, _ remedy: String) { findings.append(Finding(what: what, remedy: remedy)) }
