@@ -431,7 +431,8 @@ let clientTests: [Target] = [
     exclude: ["Files"]),
   // A client's process, which tests kill.
   .executableTarget(
-    name: "client-peer", dependencies: ["ReplicaWorld", "ReplicaSync", "ReplicaStore", "MirrorWire"],
+    name: "client-peer",
+    dependencies: ["ReplicaWorld", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"],
     path: "Tests/ReplicaPeer", swiftSettings: settings),
   // A network that fails.
   support("CuttingProxy", []),
@@ -448,7 +449,7 @@ let clientTests: [Target] = [
     ],
     path: "Tests/OneProcessServer", swiftSettings: settings),
   .executableTarget(
-    name: "replica-convergence-runs", dependencies: ["OneProcessServer", "ReplicaWorld", "CLinux"],
+    name: "replica-convergence-runs", dependencies: ["OneProcessServer", "ReplicaWorld", "HTTPClient", "CLinux"],
     path: "Tests/ReplicaConvergenceRuns", swiftSettings: settings),
   tests(
     "ReplicaSync",

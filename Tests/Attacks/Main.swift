@@ -1,6 +1,7 @@
 // `aquifer-attacks`: attacks an installation and checks that nobody else is slowed.
 
 import Glibc
+import HTTPClient
 import Installations
 
 @main
@@ -9,24 +10,24 @@ struct Main {
     let arguments = Array(CommandLine.arguments.dropFirst())
     if arguments.contains("--help") || arguments.contains("-h") {
       print(Options.help)
-      exit(0)
+      HTTPClient.endProcess(0)
     }
     signal(SIGPIPE, SIG_IGN)
     do {
       let options = try Options(arguments)
       if options.lists {
         for attack in Attack.all { print(attack.name, attack.what, separator: "\t") }
-        exit(0)
+        HTTPClient.endProcess(0)
       }
       let report = try await Run(options, binaries: options.binaries ?? ownFolder()).report()
       if let path = options.jsonPath { try write(report.json, to: path) }
-      exit(report.isGood ? 0 : 1)
+      HTTPClient.endProcess(report.isGood ? 0 : 1)
     } catch let error as Options.UsageError {
       complain("aquifer-attacks: \(error.reason); aquifer-attacks --help tells more")
-      exit(64)
+      HTTPClient.endProcess(64)
     } catch {
       complain("aquifer-attacks: \(error)")
-      exit(70)
+      HTTPClient.endProcess(70)
     }
   }
 }

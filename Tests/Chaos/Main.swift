@@ -1,6 +1,7 @@
 // `aquifer-chaos`: damages an installation under load and checks that no data are lost.
 
 import Glibc
+import HTTPClient
 import Installations
 
 @main
@@ -9,20 +10,20 @@ struct Main {
     let arguments = Array(CommandLine.arguments.dropFirst())
     if arguments.contains("--help") || arguments.contains("-h") {
       print(Options.help)
-      exit(0)
+      HTTPClient.endProcess(0)
     }
     do {
       let options = try Options(arguments)
       let report = try await Run(options, binaries: options.binaries ?? ownFolder()).report()
       print(report.text)
       if let path = options.jsonPath { try write(report.json, to: path) }
-      exit(report.isGood ? 0 : 1)
+      HTTPClient.endProcess(report.isGood ? 0 : 1)
     } catch let error as Options.UsageError {
       complain("aquifer-chaos: \(error.reason); aquifer-chaos --help tells more")
-      exit(64)
+      HTTPClient.endProcess(64)
     } catch {
       complain("aquifer-chaos: \(error)")
-      exit(70)
+      HTTPClient.endProcess(70)
     }
   }
 }

@@ -12,26 +12,26 @@ struct Load {
     let arguments = Array(CommandLine.arguments.dropFirst())
     if arguments.contains("--help") || arguments.contains("-h") {
       print(Options.help)
-      exit(0)
+      HTTPClient.endProcess(0)
     }
     raiseFileLimit()
     do {
       let options = try Options(arguments, environment: environment())
       let report = try await Load(options).run()
       try publish(report, options)
-      exit(report.entries.allSatisfy(\.isGood) ? 0 : 1)
+      HTTPClient.endProcess(report.entries.allSatisfy(\.isGood) ? 0 : 1)
     } catch let error as Options.UsageError {
       say("aquifer-load: \(error.reason); aquifer-load --help tells more")
-      exit(2)
+      HTTPClient.endProcess(2)
     } catch let error as HTTPClientError {
       say("aquifer-load: \(error.reason)")
-      exit(1)
+      HTTPClient.endProcess(1)
     } catch let error as JSONError {
       say("aquifer-load: \(error.reason)")
-      exit(1)
+      HTTPClient.endProcess(1)
     } catch {
       say("aquifer-load: \(error)")
-      exit(1)
+      HTTPClient.endProcess(1)
     }
   }
 

@@ -85,8 +85,11 @@ struct ProcessEndTests {
     }
   }
 
-  @Test(arguments: [("aquifer", 2), ("aquifer-gateway", 64), ("aquifer-notifier", 64), ("aquifer-worker", 64)])
-  func `a command runs no destructors beside its threads`(name: String, usage: Int32) throws {
+  @Test(arguments: [
+    ("aquifer", 2), ("aquifer-gateway", 64), ("aquifer-notifier", 64), ("aquifer-worker", 64), ("aquifer-load", 2),
+    ("aquifer-attacks", 64), ("aquifer-chaos", 64),
+  ])
+  func `a command runs no destructors beside its threads, and its output is whole`(name: String, usage: Int32) throws {
     let folder = try Installation.makeFolder()
     defer { try? FileManager.default.removeItem(at: folder) }
     let library = try makeLibrary(in: folder)
@@ -94,6 +97,19 @@ struct ProcessEndTests {
       let ended = try CommandLineTool.run(
         [word], executable: Checkout.products.appending(path: name), environment: ["LD_PRELOAD": library])
       #expect(ended.code == code, "\(word): \(ended.problem)")
+      #expect(!(code == 0 ? ended.output : ended.problem).isEmpty)
     }
+  }
+
+  @Test(arguments: [("aquifer-photos", 64), ("client-peer", 2), ("replica-convergence-runs", 2)])
+  func `a client's process runs no destructors beside its threads, and tells its usage`(name: String, code: Int32)
+    throws
+  {
+    let folder = try Installation.makeFolder()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let ended = try CommandLineTool.run(
+      ["--unknown"], executable: Checkout.products.appending(path: name),
+      environment: ["LD_PRELOAD": try makeLibrary(in: folder)])
+    #expect(ended.code == code && !(ended.output + ended.problem).isEmpty, "\(ended)")
   }
 }

@@ -2,6 +2,7 @@
 
 import CLinux
 import Foundation
+import HTTPClient
 import OneProcessServer
 import ReplicaWorld
 import Synchronization
@@ -57,17 +58,17 @@ private enum ReplicaConvergences {
         with --zone-ends the zone ends in each story; --broken breaks a rule in every replica; --count prints how \
         often each kind of thing happened
         """)
-      exit(2)
+      HTTPClient.endProcess(2)
     }
     // Each story opens and closes files, whose memory need not go back to the kernel.
     mallopt(M_TRIM_THRESHOLD, .max)
     mallopt(M_TOP_PAD, 16 << 20)
     mallopt(M_MMAP_THRESHOLD, 1 << 30)
     do {
-      exit(try await count(options) == 0 ? 0 : 1)
+      HTTPClient.endProcess(try await count(options) == 0 ? 0 : 1)
     } catch {
       print("replica-convergence-runs: \(error)")
-      exit(1)
+      HTTPClient.endProcess(1)
     }
   }
 

@@ -1,6 +1,7 @@
 // A client's process for tests: it saves, mirrors and tells each save that is durable, until somebody kills it.
 
 import Foundation
+import HTTPClient
 import MirrorWire
 import ReplicaStore
 import ReplicaSync
@@ -14,10 +15,13 @@ import ReplicaWorld
 @main struct Peer {
   static func main() async throws {
     let words = CommandLine.arguments
-    if let figures = Figures(words) { return try await figures.run(words[1]) }
+    if let figures = Figures(words) {
+      try await figures.run(words[1])
+      HTTPClient.endProcess(0)
+    }
     guard (7...8).contains(words.count) else {
       FileHandle.standardError.write(Data("six words are needed, or seven\n".utf8))
-      exit(2)
+      HTTPClient.endProcess(2)
     }
     let (gateway, container, modelHash, token, file, name) = (
       words[1], words[2], words[3], words[4], words[5], words[6]
@@ -44,7 +48,8 @@ import ReplicaWorld
       let names = try await replica.read { snapshot in try snapshot.objectIDs(Query("Tag")).map(\.recordName) }
       FileHandle.standardOutput.write(Data(names.sorted().map { "\($0)\n" }.joined().utf8))
       await mirroring.stop()
-      return await replica.close()
+      await replica.close()
+      HTTPClient.endProcess(0)
     }
     let count = words.count == 8 ? Int(words[7]) : nil
     var number = 0
@@ -58,7 +63,7 @@ import ReplicaWorld
     try await loop.syncNow(timeout: .seconds(200))
     await mirroring.stop()
     await replica.close()
-    exit(transport.watch.most > 1 ? 3 : 0)
+    HTTPClient.endProcess(transport.watch.most > 1 ? 3 : 0)
   }
 
   private static func decision(by name: String) async -> MirrorHooks.RejectionDecision {

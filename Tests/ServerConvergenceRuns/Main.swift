@@ -90,6 +90,8 @@ private enum ServerConvergences {
       \(ContinuousClock.now - start), \(failed) diverged
       """
     )
-    exit(failed == 0 ? 0 : 1)
+    // Not `exit`: threads of the workers may still run (`ServiceProcess.run`).
+    fflush(nil)
+    _exit(failed == 0 ? 0 : 1)
   }
 }
