@@ -31,10 +31,7 @@ final class ContentChecks: Sendable {
     /// Files that are being compared, with the requests that wait for the outcome.
     var underWay: [FileIdentity: [CheckedContinuation<Outcome?, Never>]] = [:]
     /// Comparisons of each party.
-    var lanes: [String: Int] = [:]
-    var takenCount = 0
-    /// Requests that wait for a lane.
-    var waiting = TurnQueue<CheckedContinuation<RecordError?, Never>>()
+    var lanes = Lanes<CheckedContinuation<RecordError?, Never>>(laneCount, share: lanesOfParty)
   }
 
   private let timing: Timing
@@ -115,21 +112,17 @@ final class ContentChecks: Sendable {
   // MARK: Lanes
 
   private func takeLane(of party: String) async throws(RecordError) {
-    enum Step { case taken, waits, refused(ServerErrorCode) }
     let refusal: RecordError? = await withCheckedContinuation { continuation in
-      let step: Step = state.withLock { state in
-        if state.hasLane(for: party) {
-          state.takeLane(of: party)
-          return .taken
+      let (code, next): (ServerErrorCode?, CheckedContinuation<RecordError?, Never>?) = state.withLock { state in
+        if !state.lanes.hasLane(for: party) {
+          if state.lanes.waitingCount >= Self.waitingLimit { return (.tryAgainLater, nil) }
+          if state.lanes.waitingCount(of: party) >= Self.waitingOfParty { return (.throttled, nil) }
         }
-        guard state.waiting.count < Self.waitingLimit else { return .refused(.tryAgainLater) }
-        return state.waiting.append(continuation, of: party, atMost: Self.waitingOfParty)
-          ? .waits : .refused(.throttled)
+        state.lanes.append(continuation, of: party)
+        return (nil, state.lanes.next()?.element)
       }
-      switch step {
-      case .taken: continuation.resume(returning: nil)
-      case .waits: break
-      case .refused(let code):
+      next?.resume(returning: nil)
+      if let code {
         continuation.resume(
           returning: RecordError(
             code, "Too many downloads wait for a look at their contents", retryAfter: RetryPlan.retryAfterSeconds))
@@ -140,13 +133,8 @@ final class ContentChecks: Sendable {
 
   private func giveLaneBack(of party: String) {
     let next = state.withLock { state in
-      state.takenCount -= 1
-      let own = state.lanes[party, default: 0] - 1
-      state.lanes[party] = own > 0 ? own : nil
-      let lanes = state.lanes
-      let next = state.waiting.popFirst { lanes[$0, default: 0] < Self.lanesOfParty }
-      if let next { state.takeLane(of: next.party) }
-      return next?.element
+      state.lanes.end(party)
+      return state.lanes.next()?.element
     }
     next?.resume(returning: nil)
   }
@@ -160,14 +148,5 @@ extension ContentChecks.State {
   fileprivate mutating func note(_ file: FileIdentity, at now: ContinuousClock.Instant) {
     if known.updateValue(now, forKey: file) == nil { order.append(file) }
     if known.count > ContentChecks.knownLimit, let oldest = order.popFirst() { known[oldest] = nil }
-  }
-
-  fileprivate func hasLane(for party: String) -> Bool {
-    takenCount < ContentChecks.laneCount && lanes[party, default: 0] < ContentChecks.lanesOfParty
-  }
-
-  fileprivate mutating func takeLane(of party: String) {
-    takenCount += 1
-    lanes[party, default: 0] += 1
   }
 }

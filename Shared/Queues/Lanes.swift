@@ -24,6 +24,12 @@ public struct Lanes<Element> {
   public var isEmpty: Bool { usedCount == 0 && waiting.isEmpty }
   /// Elements without a lane.
   public var waitingCount: Int { waiting.count }
+  public func waitingCount(of party: String) -> Int { waiting.count(of: party) }
+
+  /// True when an element of `party` gets a lane at once.
+  public func hasLane(for party: String) -> Bool {
+    usedCount < count && (party.isEmpty || used[party, default: 0] < share)
+  }
 
   public mutating func append(_ element: Element, of party: String) { waiting.append(element, of: party) }
 
