@@ -24,6 +24,8 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func zone(key: Int64) throws -> StoredZone?
   /// Zones with a change after `sequence`, deleted ones included, ascending by sequence.
   func zones(in database: Int64, after sequence: Int64, limit: Int) throws -> [StoredZone]
+  /// Zones that are not deleted, ascending by name. Neither this nor their number costs more where many zones ended.
+  func liveZones(in database: Int64, afterName zoneName: String?, limit: Int) throws -> [StoredZone]
   /// The number of zones that are not deleted.
   func liveZoneCount(in database: Int64) throws -> Int
 

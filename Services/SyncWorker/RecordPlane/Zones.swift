@@ -148,7 +148,7 @@ private struct ZoneModification: Sendable {
     let earlier = try key.outcome(in: transaction)?.items
     var outcomes: [Outcome] = []
     var effects = ZoneEffects()
-    // Counted once: a request may make 200 zones, and each count reads all that ever existed.
+    // Counted once: a request may make 200 zones, and each count reads all that there are.
     var liveCount = try transaction.database(database).map { try transaction.liveZoneCount(in: $0.key) } ?? 0
     for (index, plan) in plans.enumerated() {
       switch earlier.flatMap({ index < $0.count ? $0[index] : nil }) {

@@ -29,7 +29,7 @@ package struct DuplicateGroup: Sendable {
     while case let indexes = try snapshot.indexes(afterKey: last, limit: 200), let end = indexes.last {
       for index in indexes where index.index.kind == .unique {
         let database = try snapshot.database(key: index.databaseKey)
-        for zone in try snapshot.allZones(in: index.databaseKey, after: 0) where !zone.isDeleted {
+        for zone in try snapshot.liveZones(of: index.databaseKey) {
           try add(to: &groups, index, zone, database, in: snapshot, limit: limit)
           if groups.count >= limit { return groups }
         }
