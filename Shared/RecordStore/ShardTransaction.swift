@@ -321,8 +321,9 @@ public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction, SharingTra
   /// Forgets entries from before `cutoff` (milliseconds since 1970) that wait for no decision, the oldest first, at
   /// most `limit` and about 8 MiB. Returns their number.
   func forgetConflicts(before cutoff: Int64, limit: Int) throws -> Int
-  /// Deletes the journal of a database, or (unless nil) the entries of one zone name.
-  func deleteConflicts(of database: Int64, inZone zoneName: String?) throws
+  /// Deletes entries of a zone's name from a database's journal, the oldest first, at most `limit` and about 8 MiB.
+  /// - Returns: true when none is left.
+  func deleteConflicts(of database: Int64, inZone zoneName: String, limit: Int) throws -> Bool
   /// Deletes entries of a database's journal, the oldest first, at most `limit` and about 8 MiB, and what is counted of
   /// removed ones once no entry is left. Returns their number.
   func deleteConflicts(of database: Int64, limit: Int) throws -> Int
@@ -355,7 +356,7 @@ extension ShardTransaction {
     }
     try deleteMirrors(of: database)
     try forgetFormerMirrors(of: database)
-    try deleteConflicts(of: database, inZone: nil)
+    while try deleteConflicts(of: database, limit: 500) > 0 {}
     while case let subscriptions = try self.subscriptions(in: database, afterKey: 0, limit: 500), !subscriptions.isEmpty
     {
       for subscription in subscriptions { try deleteSubscription(subscription.key, in: database) }
