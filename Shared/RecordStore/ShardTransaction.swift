@@ -89,6 +89,9 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   /// Live records by the entries of an index, in the scan's direction. A record with several keys in the range appears
   /// once for each.
   func indexedRecords(_ scan: IndexScan, limit: Int, byteLimit: Int) throws -> RowPage<IndexedRecord>
+  /// The names of live records by the entries of an index in a range, without their contents. A record with several
+  /// keys in the range appears once for each.
+  func indexedNames(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> [String]
   /// The number of an index's entries in a range, at most `limit`.
   func entryCount(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> Int
 

@@ -48,15 +48,8 @@ package struct DuplicateGroup: Sendable {
       let end = keys.last
     {
       for key in keys where groups.count < limit {
-        let names: [String]
-        do {
-          let found = try snapshot.indexedRecords(
-            IndexScan(index: index.key, zone: zone.key, range: IndexRange(key: key)), limit: countLimit)
-          names = found.map(\.stored.record.recordName)
-        } catch StoreError.corrupt {
-          // Dropped because `verify` reports damaged records, and the report must show the other groups.
-          continue
-        }
+        let names = try snapshot.indexedNames(
+          of: index.key, in: zone.key, range: IndexRange(key: key), limit: countLimit)
         let kept = try names.filter { try snapshot.redirect(of: $0, in: zone.key)?.isPending != true }
         groups.append(
           DuplicateGroup(

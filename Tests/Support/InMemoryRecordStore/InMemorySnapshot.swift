@@ -384,7 +384,7 @@ extension Array {
 
 extension IndexedRecord {
   /// The order of an index's entries.
-  fileprivate func precedes(_ other: IndexedRecord) -> Bool {
+  func precedes(_ other: IndexedRecord) -> Bool {
     key == other.key
       ? RecordNameOrder.precedes(stored.record.recordName, other.stored.record.recordName)
       : key.lexicographicallyPrecedes(other.key)
