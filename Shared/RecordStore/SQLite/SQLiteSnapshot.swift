@@ -254,9 +254,13 @@ class SQLiteSnapshot: ShardSnapshot {
 
   final func liveZoneCount(in database: Int64) throws -> Int {
     try flush()
+    return try boundLiveZoneCount(in: database).first { $0.int(0) } ?? 0
+  }
+
+  final func boundLiveZoneCount(in database: Int64) throws -> StoreStatement {
     let statement = try statement(ZoneQuery.liveCount)
     try statement.bind(1, database)
-    return try statement.first { $0.int(0) } ?? 0
+    return statement
   }
 
   static func zoneRow(_ row: StoreStatement) -> ZoneRow {

@@ -89,6 +89,7 @@ extension SQLiteTransaction {
       try insert.bind(7, 0)
       try insert.bind(8, zone.end.rawValue)
       try insert.bind(9, zone.endSequence)
+      try forgetFetchedZone(zoneName, in: database)
       try insert.run()
       cache.zones.set(
         CachedRow(row: ZoneRow(zone: zone, liveCount: 0, byteCount: 0, horizon: zone.sequence), isDirty: false),

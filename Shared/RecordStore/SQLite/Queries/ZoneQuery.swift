@@ -8,6 +8,7 @@ enum ZoneQuery: Int, Query {
   case make, update, end, remove
 
   var lookupTypes: String? { self == .byName ? "it" : nil }
+  var tellsItsRow: Bool { self == .make }
 
   func text(_ dialect: Dialect) -> String {
     switch self {
