@@ -52,8 +52,10 @@ extension StoreCall {
         try batch.fill(limit: limit, from: snapshot)
         // During a refetch or after a reset, a client does not have everything that its token passes.
         let confirmed = position?.epoch == state.modelEpoch && position?.refetch == nil ? start : 0
-        let passed = try snapshot.forgettableHolds(
-          batch.holds.values, of: current, state, through: min(confirmed, position?.told ?? 0))
+        let passed =
+          confirmed > current.importedSequence
+          ? try snapshot.forgettableHolds(
+            batch.holds.values, of: current, state, through: min(confirmed, position?.told ?? 0)) : 0
         // An owner's conflicts are no guest's to decide.
         let conflictCount = current.isGuest ? 0 : try snapshot.openConflictCount(for: current)
         let (written, page) = batch.finish(openConflictCount: conflictCount)
@@ -167,7 +169,7 @@ extension ShardSnapshot {
   fileprivate func forgettableHolds(
     _ holds: some Sequence<StoredZoneHold>, of mirror: StoredMirror, _ state: StoredSyncState, through sequence: Int64
   ) throws -> Int64 {
-    guard sequence > mirror.importedSequence, holds.contains(where: { $0.endSequence <= sequence }) else { return 0 }
+    guard sequence > 0, holds.contains(where: { $0.endSequence <= sequence }) else { return 0 }
     return try passedHolds(of: mirror, state, through: sequence, limit: 1).isEmpty ? 0 : sequence
   }
 
