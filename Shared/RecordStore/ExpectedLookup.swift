@@ -13,6 +13,18 @@ public enum ExpectedLookup: Hashable, Sendable {
   case changes(zone: String, database: DatabaseID, after: Int64, limit: Int, byteLimit: Int = .max)
   /// The number of a transaction in the history of a store.
   case transaction(String, mirror: Int64)
+  /// A zone by its name, which nobody may have made yet.
+  case zone(String, database: DatabaseID)
+  /// The number of a database's live zones.
+  case liveZoneCount(DatabaseID)
+  /// A user's accesses to a zone. Fetched in a database with shares only.
+  case members(String, zone: String, database: DatabaseID)
+  /// A share by the name of its record.
+  case share(String, zone: String, database: DatabaseID)
+  /// The share of a hierarchy by the name of its root. Fetched in a database with shares only.
+  case shareOfRoot(String, zone: String, database: DatabaseID)
+  /// The record that has a short GUID.
+  case shortGUID(String)
 }
 
 /// A body for the writer of a shard, and the rows that it is going to look up.

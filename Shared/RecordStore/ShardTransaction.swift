@@ -24,6 +24,8 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func zone(key: Int64) throws -> StoredZone?
   /// Zones with a change after `sequence`, deleted ones included, ascending by sequence.
   func zones(in database: Int64, after sequence: Int64, limit: Int) throws -> [StoredZone]
+  /// Zones that are not deleted, ascending by name. Neither this nor their number costs more where many zones ended.
+  func liveZones(in database: Int64, afterName zoneName: String?, limit: Int) throws -> [StoredZone]
   /// The number of zones that are not deleted.
   func liveZoneCount(in database: Int64) throws -> Int
 
@@ -87,6 +89,9 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   /// Live records by the entries of an index, in the scan's direction. A record with several keys in the range appears
   /// once for each.
   func indexedRecords(_ scan: IndexScan, limit: Int, byteLimit: Int) throws -> RowPage<IndexedRecord>
+  /// The names of live records by the entries of an index in a range, without their contents. A record with several
+  /// keys in the range appears once for each.
+  func indexedNames(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> [String]
   /// The number of an index's entries in a range, at most `limit`.
   func entryCount(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> Int
 
@@ -319,8 +324,9 @@ public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction, SharingTra
   /// Forgets entries from before `cutoff` (milliseconds since 1970) that wait for no decision, the oldest first, at
   /// most `limit` and about 8 MiB. Returns their number.
   func forgetConflicts(before cutoff: Int64, limit: Int) throws -> Int
-  /// Deletes the journal of a database, or (unless nil) the entries of one zone name.
-  func deleteConflicts(of database: Int64, inZone zoneName: String?) throws
+  /// Deletes entries of a zone's name from a database's journal, the oldest first, at most `limit` and about 8 MiB.
+  /// - Returns: true when none is left.
+  func deleteConflicts(of database: Int64, inZone zoneName: String, limit: Int) throws -> Bool
   /// Deletes entries of a database's journal, the oldest first, at most `limit` and about 8 MiB, and what is counted of
   /// removed ones once no entry is left. Returns their number.
   func deleteConflicts(of database: Int64, limit: Int) throws -> Int
@@ -353,7 +359,7 @@ extension ShardTransaction {
     }
     try deleteMirrors(of: database)
     try forgetFormerMirrors(of: database)
-    try deleteConflicts(of: database, inZone: nil)
+    while try deleteConflicts(of: database, limit: 500) > 0 {}
     while case let subscriptions = try self.subscriptions(in: database, afterKey: 0, limit: 500), !subscriptions.isEmpty
     {
       for subscription in subscriptions { try deleteSubscription(subscription.key, in: database) }

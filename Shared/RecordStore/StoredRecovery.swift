@@ -148,9 +148,15 @@ public protocol RecoverySnapshot: AnyObject {
   func syncState(of mirror: Int64) throws -> StoredSyncState
   /// The holds of a store, ascending by zone name.
   func zoneHolds(of mirror: Int64) throws -> [StoredZoneHold]
-  /// Decided holds of zones that ended at `sequence` or earlier and have no placement of any object, ascending by the
-  /// ends. None while the database's placements are being filled in.
-  func emptyZoneHolds(of mirror: Int64, through sequence: Int64, limit: Int) throws -> [StoredZoneHold]
+  /// Holds of zones that ended at `sequence` or earlier, were decided as given, and have no placement of any object,
+  /// ascending by the ends. None while the database's placements are being filled in.
+  /// - Parameters:
+  ///   - decisions: by the reason of the end.
+  ///   - zoneName: of a zone that is left out.
+  func emptyZoneHolds(
+    of mirror: Int64, through sequence: Int64, decidedAs decisions: [ZoneEnd: Int], besides zoneName: String?,
+    limit: Int
+  ) throws -> [StoredZoneHold]
   /// The records that the store's imports left out, ascending by key.
   func unimported(of mirror: Int64, afterKey key: Int64, limit: Int) throws -> [StoredUnimported]
   /// The records to be retried at `time` (milliseconds since 1970) or earlier, ascending by that time and key.

@@ -117,6 +117,67 @@ struct ExpectedLookupTests {
     }
   }
 
+  @Test(arguments: StoreKind.allCases)
+  func `zones, shares and accesses are as the bodies before have left them, though all announced them`(
+    _ kind: StoreKind
+  ) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      // A database with shares.
+      try await shard.write { try $0.put(SharingConformanceTests.share("first"), in: place.zone) }
+      let lookups: [ExpectedLookup] = [
+        .zone("new", database: Self.id), .liveZoneCount(Self.id), .share("S", zone: "notes", database: Self.id),
+        .shareOfRoot("r", zone: "notes", database: Self.id), .members("bob", zone: "notes", database: Self.id),
+        .shortGUID("0short"), .zone("none", database: Sample.database("none")),
+        .liveZoneCount(Sample.database("none")), .members("bob", zone: "notes", database: Sample.database("none")),
+        .share("S", zone: "none", database: Self.id),
+      ]
+      var root = Sample.note("r")
+      root.shortGUID = "0short"
+      let (record, member) = (root, SharingConformanceTests.member("bob", share: "S", since: 2))
+      let steps: [@Sendable (any ShardTransaction) throws -> Void] = [
+        { _ = try $0.makeZone(named: "new", in: place.database) },
+        { try $0.put(SharingConformanceTests.share("S", root: "r"), in: place.zone) },
+        { try $0.put(member, of: place.database) },
+        { try $0.save(record, in: place) },
+        { try $0.save(record, in: place) },
+        { transaction in
+          let zone = try transaction.zone(named: "new", in: place.database)
+          if let zone { try transaction.deleteZone(zone.key) }
+        },
+        { _ = try $0.makeZone(named: "new", in: place.database) },
+      ]
+      let gate = await Gate(kind, in: shard)
+      let pending = steps.map { step in
+        shard.enqueue(expecting: { lookups }) { transaction in
+          let before = try Self.sight(of: place, transaction)
+          try step(transaction)
+          return (before: before, after: try Self.sight(of: place, transaction))
+        }
+      }
+      try await gate.open()
+      var last = ["nil", "1", "nil", "nil", "0", "nil"]
+      for (number, commit) in pending.enumerated() {
+        let seen = try await commit.value
+        #expect(seen.before == last && seen.after != seen.before, "\(number)")
+        last = seen.after
+      }
+      #expect(Array(last[0...4]) == ["false", "2", "S", "S", "1"])
+    }
+  }
+
+  /// What a body sees of the place.
+  private static func sight(of place: Place, _ transaction: any ShardTransaction) throws -> [String] {
+    [
+      try transaction.zone(named: "new", in: place.database).map { "\($0.isDeleted)" } ?? "nil",
+      "\(try transaction.liveZoneCount(in: place.database))",
+      try transaction.share(named: "S", in: place.zone)?.name ?? "nil",
+      try transaction.share(ofRoot: "r", in: place.zone)?.name ?? "nil",
+      "\(try transaction.members("bob", inZone: "notes", of: place.database).count)",
+      try transaction.record(withShortGUID: "0short").map { "\($0.record.sequence)" } ?? "nil",
+    ]
+  }
+
   @Test(arguments: StoreKind.queued)
   func `an announcement that the server can't take harms no body`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in

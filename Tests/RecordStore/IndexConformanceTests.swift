@@ -86,6 +86,13 @@ struct IndexConformanceTests {
       let range = IndexRange(key: Array("red".utf8))
       #expect(try await shard.read { try $0.entryCount(of: index.key, in: place.zone, range: range, limit: 100) } == 20)
       #expect(try await shard.read { try $0.entryCount(of: index.key, in: place.zone, range: range, limit: 7) } == 7)
+      let names = (0..<20).map { $0 % 2 == 0 ? "\($0)" : Sample.uuid($0) }.sorted { RecordNameOrder.precedes($0, $1) }
+      for (limit, count) in [(100, 20), (3, 3), (0, 0)] {
+        let found = try await shard.read {
+          try $0.indexedNames(of: index.key, in: place.zone, range: range, limit: limit)
+        }
+        #expect(found == Array(names.prefix(count)))
+      }
       for isDescending in [false, true] {
         var scan = IndexScan(index: index.key, zone: place.zone, range: range, isDescending: isDescending)
         var names: [String] = []

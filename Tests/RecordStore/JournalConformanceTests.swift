@@ -144,22 +144,30 @@ struct JournalConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a zone's conflicts can go by themselves`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a zone's conflicts can go by themselves, a slice at a time`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       try await shard.write { transaction in
-        for zone in ["notes", "other"] {
+        for zone in ["other", "notes", "notes", "other", "notes"] {
           let conflict = StoredConflict(
             databaseKey: place.database, zoneName: zone, recordName: "b", entity: "Note", kind: 1, state: 1,
             userRecordName: "ada", deviceID: "", at: 1)
           _ = try transaction.appendConflict(conflict, content: [1], assets: [])
         }
-        try transaction.deleteConflicts(of: place.database, inZone: "notes")
       }
-      #expect(
-        try await shard.read {
-          try $0.conflicts(in: place.database, afterNumber: 0, ConflictFilter(), limit: 9).map(\.zoneName)
-        } == ["other"])
+      func delete(_ limit: Int) async throws -> (isDone: Bool, left: [Int64]) {
+        try await shard.write { transaction in
+          let isDone = try transaction.deleteConflicts(of: place.database, inZone: "notes", limit: limit)
+          let left = try transaction.conflicts(in: place.database, afterNumber: 0, ConflictFilter(), limit: 9)
+          return (isDone, left.map(\.number))
+        }
+      }
+      #expect(try await delete(0) == (false, [1, 2, 3, 4, 5]))
+      #expect(try await delete(2) == (false, [1, 4, 5]))
+      #expect(try await delete(2) == (true, [1, 4]))
+      #expect(try await delete(2) == (true, [1, 4]))
       if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
     }
   }

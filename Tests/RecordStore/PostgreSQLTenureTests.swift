@@ -94,6 +94,17 @@ import Testing
     #expect(try world.numbers() == [1])
   }
 
+  @Test func `a shard from before the index of live zones has it when it is opened`() throws {
+    let world = try World()
+    _ = try world.take()
+    let session = try Session(world.configuration.session(ofShard: 0))
+    _ = try session.rows(Command("before", "DROP INDEX zone_live"))
+    _ = try world.exchange(format: PostgreSQLFormatChange.liveZones.rawValue - 1)
+    #expect(try world.take(knownEpoch: 1).epoch == 2)
+    let found = try session.rows(Command("index", "SELECT 'zone_live'::regclass::text"))
+    #expect(try found.first?.text(0) == "zone_live")
+  }
+
   @Test func `a server whose commits wait for no standby is refused, unless that is allowed`() throws {
     var world = try World()
     world.configuration.allowsAsynchronous = false

@@ -33,7 +33,7 @@ import Testing
   }
 
   @Test(arguments: StoreKind.allCases)
-  func `decided holds of ended zones in which no object was placed are found in the order of the ends`(
+  func `holds of ended zones in which no object was placed are found by their decisions, in the order of the ends`(
     _ kind: StoreKind
   ) async throws {
     try await withShard(kind) { shard in
@@ -46,14 +46,32 @@ import Testing
             StoredZoneHold(zoneName: name, end: .deleted, endSequence: Int64(end), heldAt: 1, decision: 2), of: mirror)
         }
       }
-      func found(through sequence: Int64, limit: Int = 9) async throws -> [String] {
+      func found(
+        through sequence: Int64, limit: Int = 9, _ decisions: [ZoneEnd: Int] = [.deleted: 2, .purged: 1],
+        besides zoneName: String? = nil
+      ) async throws -> [String] {
         try await shard.read { snapshot in
-          try snapshot.emptyZoneHolds(of: mirror, through: sequence, limit: limit).map(\.zoneName)
+          try snapshot.emptyZoneHolds(
+            of: mirror, through: sequence, decidedAs: decisions, besides: zoneName, limit: limit
+          ).map(\.zoneName)
         }
       }
       #expect(try await found(through: 9) == ["b", "a"], "no zone has the third name")
       #expect(try await found(through: 8) == ["b"])
       #expect(try await found(through: 9, limit: 1) == ["b"])
+      #expect(try await found(through: 9, [.deleted: 1, .purged: 2]) == [])
+      #expect(try await found(through: 9, [:]) == [])
+      #expect(try await found(through: 9, limit: 1, besides: "b") == ["a"], "none that stays hides others")
+      for (end, decision) in [(ZoneEnd.deleted, 1), (.purged, 2), (.encryptedDataReset, 2)] {
+        let hold = StoredZoneHold(zoneName: "b", end: end, endSequence: 8, heldAt: 1, decision: decision)
+        try await shard.write { try $0.put(hold, of: mirror) }
+        #expect(try await found(through: 9, limit: 1) == ["a"], "none that stays hides others")
+        #expect(try await found(through: 9, limit: 1, [end: decision]) == ["b"])
+      }
+      try await shard.write {
+        let hold = StoredZoneHold(zoneName: "b", end: .deleted, endSequence: 8, heldAt: 1, decision: 2)
+        try $0.put(hold, of: mirror)
+      }
       try await shard.write { try $0.place("object", in: #require(zones["b"])) }
       #expect(try await found(through: 9) == ["a"])
       try await shard.write {

@@ -1,6 +1,8 @@
-import RecordStore
 import Records
+import SQLite
 import Testing
+
+@testable import RecordStore
 
 struct ZoneConformanceTests {
   @Test(arguments: StoreKind.allCases) func `a database is made once and found by id and key`(_ kind: StoreKind)
@@ -63,6 +65,70 @@ struct ZoneConformanceTests {
       #expect(try await shard.read { try $0.zones(in: database, after: 0, limit: 0) } == [])
       #expect(try await shard.read { try $0.liveZoneCount(in: database) } == 3)
     }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `live zones come by name and page, without those that ended`(
+    _ kind: StoreKind
+  ) async throws {
+    try await withShard(kind) { shard in
+      var places: [String: Place] = [:]
+      for name in ["b", "d", "a", "c", "B"] { places[name] = try await Place(in: shard, zone: name) }
+      let (b, c) = (try #require(places["b"]), try #require(places["c"]))
+      _ = try await Place(in: shard, zone: "other", owner: "bob")
+      func live(after name: String? = nil, limit: Int = 9) async throws -> [String] {
+        try await shard.read { try $0.liveZones(in: b.database, afterName: name, limit: limit).map(\.zoneName) }
+      }
+      #expect(try await live() == ["B", "a", "b", "c", "d"])
+      try await shard.write { transaction in
+        try transaction.save(Sample.note("1"), in: b)
+        try transaction.deleteZone(c.zone, as: .purged)
+        // Within the body, too.
+        let zones = try transaction.liveZones(in: b.database, afterName: "a", limit: 9)
+        #expect(zones.map(\.zoneName) == ["b", "d"])
+        #expect(zones.first?.sequence == (try transaction.zone(key: b.zone)?.sequence))
+      }
+      #expect(try await live(limit: 2) == ["B", "a"])
+      #expect(try await live(after: "a", limit: 2) == ["b", "d"])
+      #expect(try await live(after: "d") == [])
+      #expect(try await live(limit: 0) == [])
+      #expect(try await shard.read { try $0.liveZoneCount(in: b.database) } == 4)
+      // The row of an ended zone keeps the reason of its end, also when it is written again.
+      let ended = try await shard.read { try $0.zone(named: "c", in: b.database) }
+      #expect(ended?.isDeleted == true && ended?.end == .purged && ended?.endSequence == ended?.sequence)
+      let again = try await Place(in: shard, zone: "c")
+      try await shard.write { _ = try $0.save(Sample.note("2"), in: again) }
+      #expect(try await live(after: "b") == ["c", "d"])
+      let made = try await shard.read { try $0.zone(named: "c", in: b.database) }
+      #expect(made?.isDeleted == false && made?.end == .purged && made?.endSequence == ended?.endSequence)
+      #expect(try await shard.read { try $0.recordCount(in: again.zone) } == 1)
+    }
+  }
+
+  @Test func `a file of an earlier format finds its live zones when it is opened`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try StoredFormatTests.store(folder)
+    var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
+    earlier.changes = earlier.changes.filter { $0.format < FormatChange.liveZones.rawValue }
+    let old = try await store.open(earlier)
+    let places = try await [Place(in: old, zone: "a"), Place(in: old, zone: "b")]
+    try await old.write { transaction in
+      try transaction.deleteZone(places[0].zone)
+      try transaction.save(Sample.note("1"), in: places[1])
+    }
+    await old.close()
+    let shard = try await store.open(shard: 0)
+    let database = places[0].database
+    #expect(try await shard.read { try $0.liveZones(in: database, afterName: nil, limit: 9).map(\.zoneName) } == ["b"])
+    #expect(try await shard.read { try $0.liveZoneCount(in: database) } == 1)
+    #expect(try await #require(shard as? SQLiteShardStore).verify().problems == [])
+    await shard.close()
+    let connection = try Connection(exclusive: folder.path + "/shard-0.sqlite", mode: .readOnly)
+    let count = try connection.statement(
+      SQL("index", "SELECT count(*) FROM sqlite_master WHERE name = 'zone_live'")
+    ).first { $0.int64(0) }
+    connection.close()
+    #expect(count == 1)
+    await #expect(throws: StoreError.self) { _ = try await store.open(earlier) }
   }
 
   @Test(arguments: StoreKind.allCases) func `a look-up by a text with NUL finds nothing`(_ kind: StoreKind) async throws

@@ -51,6 +51,83 @@ struct AnnouncedLookupTests {
     }
   }
 
+  @Test func `making and deleting zones looks up nothing that was not announced`() async throws {
+    let store = try await openedOnPostgreSQL(AssetFolder(directory: "/nonexistent"), keys: KeyRing())
+    let world = RecordPlaneWorld(store)
+    try await world.makeZone()
+    let count = try await lookups(store) {
+      for number in 0..<3 {
+        for kind in ["create", "delete"] {
+          let operations = (0..<3).map {
+            #"{"operationType":"\#(kind)","zone":{"zoneID":{"zoneName":"Z\#(number)x\#($0)"}}}"#
+          }
+          let reply = try await world.post(
+            "zones/modify", #"{"operations":[\#(operations.joined(separator: ","))]}"#)
+          #expect(reply.zones.count == 3 && reply.zones.allSatisfy { $0.code == nil }, "\(reply.json)")
+        }
+      }
+    }
+    #expect(count == 0)
+    await store.close()
+  }
+
+  @Test func `participants who come and who write look up nothing that was not announced`() async throws {
+    let (store, world, share) = try await withShare()
+    let guid = share["shortGUID"]?.string
+    let count = try await lookups(store) {
+      for user in ["_carol", "_dave"] {
+        let accepted = try await world.accept(guid, by: user)
+        #expect(accepted["participantStatus"]?.string == "ACCEPTED", "\(accepted.text)")
+      }
+    }
+    #expect(count == 0)
+    func write(_ name: String) async throws {
+      let made = try await world.modify([RecordPlaneWorld.note(name)], by: "_bob").records[0]
+      #expect(made.code == nil, "\(made.text)")
+      let tag = made["recordChangeTag"]?.string
+      let changed = try await world.modify(
+        [RecordPlaneWorld.note(name, "update", tag: tag, title: "other")], by: "_bob"
+      ).records[0]
+      #expect(changed.code == nil, "\(changed.text)")
+      let deletion = RecordPlaneWorld.operation("forceDelete", #""recordName":"\#(name)""#)
+      #expect(try await world.modify([deletion], by: "_bob").records[0]["deleted"]?.bool == true)
+    }
+    // The first record teaches the writer symbols, and gets keys for a thousand.
+    try await write("first")
+    #expect(try await lookups(store) { for number in 0..<3 { try await write("\(number)") } } == 0)
+    await store.close()
+  }
+
+  @Test func `a change of a participant's permission looks up nothing that was not announced`() async throws {
+    let (store, world, _) = try await withShare()
+    for (number, permission) in ["READ_ONLY", "READ_WRITE", "READ_ONLY"].enumerated() {
+      let tag = try await world.currentShare()["recordChangeTag"]?.string
+      let list = RecordPlaneWorld.participants(
+        RecordPlaneWorld.participant("bob", permission), RecordPlaneWorld.participant("carol"),
+        RecordPlaneWorld.participant("dave"))
+      let count = try await lookups(store) {
+        let changed = try await world.modify([RecordPlaneWorld.share("update", tag: tag, list)]).records[0]
+        #expect(changed.code == nil, "\(changed.text)")
+        let bob = changed["participants"]?.elements.first { $0["userIdentity"]?["userRecordName"]?.string == "_bob" }
+        #expect(bob?["permission"]?.string == permission, "\(changed.text)")
+      }
+      #expect(number == 0 || count == 0)
+    }
+    await store.close()
+  }
+
+  /// A zone that is shared with Bob, Carol and Dave, of whom Bob has accepted.
+  private func withShare() async throws -> (any ShardStore, RecordPlaneWorld, JSONValue) {
+    let store = try await openedOnPostgreSQL(AssetFolder(directory: "/nonexistent"), keys: KeyRing())
+    let world = RecordPlaneWorld(store)
+    try await world.makeZone()
+    let list = ["bob", "carol", "dave"].map { RecordPlaneWorld.participant($0) }
+    let share = try await world.shareZone("Trips", #""participants":[\#(list.joined(separator: ","))]"#)
+    let accepted = try await world.accept(share["shortGUID"]?.string, by: "_bob")
+    #expect(accepted.code == nil, "\(accepted.text)")
+    return (store, world, share)
+  }
+
   @Test func `a page of a zone's feed waits twice for the server, and holds what it holds without announcements`()
     async throws
   {

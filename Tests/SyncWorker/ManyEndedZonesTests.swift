@@ -135,6 +135,25 @@ private func endedZones(_ page: JSONValue) -> [String] {
     }
   }
 
+  @Test func `cost later imports no look-up in the writer, also where one stays on hold`() async throws {
+    try await ObjectPlaneWorld.with(.postgreSQL) { world in
+      try await world.setUp("A")
+      let b = try await Device("B", world)
+      try await world.insertTag(by: "A")
+      try await b.pull()
+      try await world.change([ReservedName.privateMirrorZone], "delete")
+      for _ in 0..<3 { try await b.pull() }
+      func lookups() -> Double { world.store.statistics.first { $0.name == "unexpected_lookups_total" }?.value ?? .nan }
+      for number in 0..<3 {
+        try await world.makeZone("zone\(number)", photo: "P\(number)")
+        let before = lookups()
+        #expect(try await b.pull().count == 1)
+        #expect(lookups() == before)
+        #expect(try await world.holds(of: "B") == [ReservedName.privateMirrorZone])
+      }
+    }
+  }
+
   @Test(arguments: [100, 30])
   func `are told in the end, though those that are told make room in a token that was full`(limit: Int) async throws {
     try await ObjectPlaneWorld.with(.sqlite) { world in

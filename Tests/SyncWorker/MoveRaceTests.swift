@@ -11,6 +11,7 @@ import Testing
 import WebServices
 
 @testable import WorkerHost
+@testable import ZoneActions
 @testable import ZoneCommit
 
 private let home = ReservedName.privateMirrorZone
@@ -93,6 +94,28 @@ extension JSONValue {
       #expect(moved.status == 200, "\(moved.text)")
       let zones = try await world.zones()
       #expect(zones[home] == [] && zones["Trips"]?.first { $0.hasPrefix("R") } == "R→P", "\(zones)")
+    }
+  }
+
+  @Test func `a plan is given up where more was written meanwhile than its commit would read`() async throws {
+    try await ObjectPlaneWorld.with(.sqlite) { world in
+      try await world.setUp("A")
+      try await world.saveGraph(by: "A")
+      let database = world.request("GET", "x").database
+      let schema = try await world.schemas.schema(of: database.container, database.environment)
+      let model = try #require(schema.mirrorModels[ObjectPlaneWorld.modelHash])
+      let plan = try await world.store.read { snapshot in
+        let row = try #require(try snapshot.database(database))
+        let mirror = try #require(try snapshot.mirror("A", in: row.key))
+        return try PlannedMove(
+          of: ["P"], of: mirror, to: "Work", model, schema, in: snapshot, mayLeave: { _, _ in }, progress: { _ in })
+      }
+      let saved = try await world.save("A", objectChange("insert", "Tag", "other"), query: ["wait": "export"])
+      #expect(saved.status == 200, "\(saved.text)")
+      try await world.store.read { (snapshot) throws in
+        #expect(try plan.holds(schema, in: snapshot))
+        #expect(try !plan.holds(schema, in: snapshot, byteLimit: 10))
+      }
     }
   }
 

@@ -52,7 +52,10 @@ extension StoreCall {
         try batch.fill(limit: limit, from: snapshot)
         // During a refetch or after a reset, a client does not have everything that its token passes.
         let confirmed = position?.epoch == state.modelEpoch && position?.refetch == nil ? start : 0
-        let passed = batch.holds.isEmpty ? 0 : min(confirmed, position?.told ?? 0)
+        let passed =
+          confirmed > current.importedSequence
+          ? try snapshot.forgettableHolds(
+            batch.holds.values, of: current, state, through: min(confirmed, position?.told ?? 0)) : 0
         // An owner's conflicts are no guest's to decide.
         let conflictCount = current.isGuest ? 0 : try snapshot.openConflictCount(for: current)
         let (written, page) = batch.finish(openConflictCount: conflictCount)
@@ -160,16 +163,35 @@ extension StoreCall {
   }
 }
 
+extension ShardSnapshot {
+  /// Looks whether a store has holds to forget, so that most confirmations of a position ask its writer for none.
+  /// - Returns: the sequence up to which they may be forgotten; 0 when there are none.
+  fileprivate func forgettableHolds(
+    _ holds: some Sequence<StoredZoneHold>, of mirror: StoredMirror, _ state: StoredSyncState, through sequence: Int64
+  ) throws -> Int64 {
+    guard sequence > 0, holds.contains(where: { $0.endSequence <= sequence }) else { return 0 }
+    return try passedHolds(of: mirror, state, through: sequence, limit: 1).isEmpty ? 0 : sequence
+  }
+
+  /// The holds of zones whose ends the store has heard of, where no object of the store can be. A hold that decided
+  /// otherwise than the store's policy is none of them: a page that is repeated later has to tell the same.
+  fileprivate func passedHolds(
+    of mirror: StoredMirror, _ state: StoredSyncState, through sequence: Int64, limit: Int
+  ) throws -> [StoredZoneHold] {
+    let decisions = ZoneEnd.allCases.map { ($0, state.policy(for: $0).rawValue) }
+    return try emptyZoneHolds(
+      of: mirror.key, through: sequence, decidedAs: Dictionary(uniqueKeysWithValues: decisions),
+      besides: mirror.defaultZoneName, limit: limit)
+  }
+}
+
 extension ShardTransaction {
   /// Holds forgotten in one commit; the next new position forgets others.
   private static var forgottenCount: Int { 1000 }
 
-  /// Forgets holds of zones whose ends the store has heard of, where no object of the store can be. A hold that decided
-  /// otherwise than the store's policy stays: a page that is repeated later has to tell the same.
   fileprivate func forgetZoneHolds(of mirror: StoredMirror, through sequence: Int64) throws {
     let state = try syncState(of: mirror.key)
-    for hold in try emptyZoneHolds(of: mirror.key, through: sequence, limit: Self.forgottenCount)
-    where hold.zoneName != mirror.defaultZoneName && hold.decision == state.policy(for: hold.end).rawValue {
+    for hold in try passedHolds(of: mirror, state, through: sequence, limit: Self.forgottenCount) {
       try deleteZoneHold(of: hold.zoneName, mirror.key)
     }
   }

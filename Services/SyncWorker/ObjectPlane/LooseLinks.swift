@@ -39,8 +39,8 @@ package struct LooseLinks: Sendable {
       let after = last
       let databases = try await store.read { try $0.databases(afterKey: after, limit: Self.databaseCount) }
       for database in databases {
-        let zones = try await store.read { try $0.allZones(in: database.key, after: 0) }
-        for zone in zones where !zone.isDeleted { try await look(in: zone, of: database, removes: removes, &report) }
+        let zones = try await store.read { try $0.liveZones(of: database.key) }
+        for zone in zones { try await look(in: zone, of: database, removes: removes, &report) }
       }
       guard databases.count == Self.databaseCount, let end = databases.last?.key else { return report }
       last = end

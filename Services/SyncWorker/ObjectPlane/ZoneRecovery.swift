@@ -42,7 +42,7 @@ extension StoreCall {
     let ending = CommitTerms(
       .endZone, by: WriteAuthor(userRecordName: user, device: storeIdentifier), stamp, schema, shard: store.shard,
       context)
-    let purge = try await exportingFirst(startNext: startNext) { transaction, mirror -> ZonePurge in
+    let purge = try await exportingFirst(startNext: startNext) { transaction, mirror -> ZonePurge? in
       // A repeated request does not purge a zone that was made again since.
       if let outcome = try key.outcome(in: transaction), case .saved(let count)? = outcome.items.first {
         return ZonePurge(count: Int(count), copies: ZoneCopy.copies(of: outcome.objectIDs, by: key))
@@ -50,6 +50,7 @@ extension StoreCall {
       guard let database = try transaction.database(key: mirror.databaseKey),
         let zone = try transaction.zone(named: zoneID.zoneName, in: mirror.databaseKey), !zone.isDeleted
       else { return ZonePurge() }
+      guard try transaction.clearConflicts(of: zone, before: .purged) else { return nil }
       let count = try transaction.recordCount(in: zone.key)
       var purge = ZonePurge(count: count)
       if asked.keepsCopy {

@@ -46,7 +46,33 @@ final class RecordModification: Sendable {
 
   /// The rows that `commit` looks up.
   var lookups: [ExpectedLookup] {
-    [key.lookup] + operations.map { .record($0.recordName, zone: zone.zoneName, database: database) }
+    [key.lookup] + operations.map { .record($0.recordName, zone: zone.zoneName, database: database) } + shareLookups
+  }
+
+  /// The look-ups of writes in shared zones, and of writes that share.
+  private var shareLookups: [ExpectedLookup] {
+    if database.isPublic { return [] }
+    let zoneName = zone.zoneName
+    var lookups: [ExpectedLookup] = []
+    var users = finder.participant.map { [$0] } ?? []
+    for operation in operations {
+      let request = operation.shareRequest
+      if let request {
+        lookups.append(.share(operation.recordName, zone: zoneName, database: database))
+        users += people.found.values.map(\.userRecordName).sorted()
+        if let root = request.root?.recordName {
+          lookups.append(.record(root, zone: zoneName, database: database))
+          lookups.append(.shareOfRoot(root, zone: zoneName, database: database))
+        }
+      } else if operation.kind.isDelete {
+        lookups.append(.shareOfRoot(operation.recordName, zone: zoneName, database: database))
+      }
+    }
+    var seen: Set<String> = []
+    for user in users where seen.insert(user).inserted {
+      lookups.append(.members(user, zone: zoneName, database: database))
+    }
+    return lookups
   }
 
   private var stamp: Stamp { terms.stamp }
@@ -92,7 +118,7 @@ final class RecordModification: Sendable {
     var result = try execute(existing, zone: row, sharing, in: transaction)
     result.shares = try shown(
       with: result.items.compactMap { if case .saved(let stored) = $0 { stored } else { nil } }, in: result.zone,
-      transaction)
+      knowing: sharing?.settled ?? [:], transaction)
     // Failures are kept too: a late second delivery must not do what its client was told has failed.
     try key.put(RequestOutcome(at: stamp.timestamp, items: result.items.map(\.outcome)), in: transaction)
     return result
@@ -108,11 +134,13 @@ final class RecordModification: Sendable {
   }
 
   /// The share members of answered records.
-  private func shown(with records: [StoredRecord], in zone: StoredZone?, _ transaction: any ShardTransaction) throws
-    -> ShownShares?
-  {
+  /// - Parameter settled: the shares that the commit wrote.
+  private func shown(
+    with records: [StoredRecord], in zone: StoredZone?, knowing settled: [String: StoredShare] = [:],
+    _ transaction: any ShardTransaction
+  ) throws -> ShownShares? {
     guard let zone, try transaction.database(key: zone.databaseKey)?.hasShares == true else { return nil }
-    return try ShownShares.shown(with: records, in: zone, to: stamp.userRecordName, transaction)
+    return try ShownShares.shown(with: records, in: zone, to: stamp.userRecordName, knowing: settled, transaction)
   }
 
   private func execute(

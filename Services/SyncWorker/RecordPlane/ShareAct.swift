@@ -49,23 +49,33 @@ struct ShareAct: Sendable {
       return .failed(error)
     }
     guard let decision else { return .nothing }
-    try apply(decision, to: share, located, &result, in: transaction)
+    let record = try apply(decision, to: share, located, &result, in: transaction)
     switch request.purpose {
-    case .accept: return try LocatedShare(item.shortGUID, for: request, in: transaction).map { .found($0) } ?? .nothing
+    case .accept:
+      // A one-time URL may lead nowhere now.
+      if share.shortGUID == item.shortGUID { return .found(record.map { located.settled(decision, $0) } ?? located) }
+      return try LocatedShare(item.shortGUID, for: request, in: transaction).map { .found($0) } ?? .nothing
     case .requestAccess: return .requestable(isRequested: true)
     case .decline: return .left
     case .resolve: return .nothing
     }
   }
 
+  /// - Returns: the share's record; nil when nothing changed.
   private func apply(
     _ decision: ShareDecision, to share: StoredShare, _ located: LocatedShare, _ result: inout Result,
     in transaction: any ShardTransaction
-  ) throws {
+  ) throws -> StoredRecord? {
     let commit = try terms.begin(in: located.database, transaction)
-    guard
-      try ShareWriter(writer: commit.serversWriter(to: located.zone)).apply(decision, to: share, stamp: stamp) != nil
-    else { return }
+    let writer = ShareWriter(writer: commit.serversWriter(to: located.zone))
+    guard let record = try writer.apply(decision, to: share, stamp: stamp) else { return nil }
     result.effects.add(try commit.finish())
+    return record
+  }
+
+  /// What `commit` looks up.
+  /// - Parameter located: what a read found, one per item.
+  func lookups(_ located: [LocatedShare?]) -> [ExpectedLookup] {
+    request.items.map { .shortGUID($0.shortGUID) } + located.flatMap { $0?.lookups(by: caller) ?? [] }
   }
 }

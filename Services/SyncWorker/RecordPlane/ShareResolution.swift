@@ -52,7 +52,7 @@ package struct ShareResolution: Sendable {
       return write(
         try await self.located(in: store).map { $0.map { resolved($0, for: caller) } ?? .nothing }, for: caller)
     }
-    return write(try await acted(for: caller, in: store), for: caller)
+    return write(try await acted(for: caller, located, in: store), for: caller)
   }
 
   private func located(in store: any ShardStore) async throws(RecordError) -> [LocatedShare?] {
@@ -68,7 +68,9 @@ package struct ShareResolution: Sendable {
 
   // MARK: Doing
 
-  private func acted(for caller: KnownUser, in store: any ShardStore) async throws(RecordError) -> [Outcome] {
+  private func acted(for caller: KnownUser, _ located: [LocatedShare?], in store: any ShardStore)
+    async throws(RecordError) -> [Outcome]
+  {
     let schema = try await context.schemas.schema(of: request.container, request.environment)
     let terms = CommitTerms(
       .shareAct, Stamp(timestamp: context.clock.now, userRecordName: caller.userRecordName), schema, shard: store.shard,
@@ -78,7 +80,9 @@ package struct ShareResolution: Sendable {
       making: ShareState.Making(at: context.clock.now, shard: store.shard, context.random))
     let result: ShareAct.Result
     do {
-      result = try await store.enqueue { transaction in try act.commit(in: transaction) }.value
+      result = try await store.enqueue(expecting: { act.lookups(located) }) { transaction in
+        try act.commit(in: transaction)
+      }.value
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
@@ -249,6 +253,37 @@ struct LocatedShare: Sendable {
     self.zone = zone
     self.database = database
     record = try share.flatMap { try snapshot.record(named: $0.name, in: zoneKey) }.flatMap { $0.isDeleted ? nil : $0 }
+  }
+
+  private init(_ earlier: LocatedShare, _ share: StoredShare, _ record: StoredRecord) {
+    shortGUID = earlier.shortGUID
+    database = earlier.database
+    zone = earlier.zone
+    root = earlier.root
+    self.share = share
+    self.record = record
+  }
+
+  /// The same place once a decision about its share is written.
+  func settled(_ decision: ShareDecision, _ record: StoredRecord) -> LocatedShare {
+    guard var share else { return self }
+    share.state = decision.state
+    return LocatedShare(self, share, record)
+  }
+
+  /// The rows that an act of a caller looks up here.
+  func lookups(by caller: KnownUser) -> [ExpectedLookup] {
+    var lookups: [ExpectedLookup] = []
+    if let share {
+      lookups.append(.record(share.name, zone: zone.zoneName, database: database.id))
+      lookups.append(.share(share.name, zone: zone.zoneName, database: database.id))
+      lookups.append(.members(caller.userRecordName, zone: zone.zoneName, database: database.id))
+    }
+    if let root = root?.record.recordName {
+      lookups.append(.record(root, zone: zone.zoneName, database: database.id))
+      lookups.append(.shareOfRoot(root, zone: zone.zoneName, database: database.id))
+    }
+    return lookups
   }
 
   func standing(of user: KnownUser) -> ShareStanding {

@@ -36,6 +36,8 @@ final class ZoneSharing {
   private var taken: Set<String> = []
   /// Of the unit that is being executed.
   private var writes: [Write] = []
+  /// The shares that were written, by name.
+  private(set) var settled: [String: StoredShare] = [:]
 
   private var zone: StoredZone { view.row }
   /// nil: the caller is the owner.
@@ -359,5 +361,6 @@ final class ZoneSharing {
     _ share: StoredShare, _ memberships: [MembershipChange], _ record: StoredRecord, by shares: ShareWriter
   ) throws {
     try shares.settle(share, memberships, with: record)
+    settled[share.name] = share
   }
 }

@@ -84,7 +84,9 @@ extension RecordPlaneCall {
     let modification = ZoneModification(
       database: database, plans: plans, key: IdempotencyKey(request: request, body: body),
       making: terms(.makeZone, schema), ending: terms(.endZone, schema))
-    let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
+    let pending = store.enqueue(expecting: { modification.lookups }) { transaction in
+      try modification.commit(in: transaction)
+    }
     startNext()
     let (results, effects) = try await value(of: pending)
     effects.publish(by: context)
@@ -143,12 +145,18 @@ private struct ZoneModification: Sendable {
   let making: CommitTerms
   let ending: CommitTerms
 
+  /// What `commit` looks up.
+  var lookups: [ExpectedLookup] {
+    let asked = plans.filter { $0.problem == nil }.map(\.operation)
+    return [key.lookup, .liveZoneCount(database)] + asked.map { .zone($0.zone.zoneName, database: database) }
+  }
+
   /// - Returns: one outcome per operation, and the effects to publish.
   func commit(in transaction: any ShardTransaction) throws -> ([Outcome], ZoneEffects) {
     let earlier = try key.outcome(in: transaction)?.items
     var outcomes: [Outcome] = []
     var effects = ZoneEffects()
-    // Counted once: a request may make 200 zones, and each count reads all that ever existed.
+    // Counted once: a request may make 200 zones, and each count reads all that there are.
     var liveCount = try transaction.database(database).map { try transaction.liveZoneCount(in: $0.key) } ?? 0
     for (index, plan) in plans.enumerated() {
       switch earlier.flatMap({ index < $0.count ? $0[index] : nil }) {

@@ -33,6 +33,8 @@ final class EnvironmentGenerations: Sendable {
   /// Milliseconds; the same as the greatest age of a schema.
   private static let freshness: Int64 = 30_000
   private static let roundPause = Duration.seconds(60)
+  /// Entries of a journal that one commit removes.
+  private static let conflictCount = 100
 
   init(
     schemas: any SchemaSource, changes: any ChangePublisher, clock: any WallClock, log: Log,
@@ -90,16 +92,22 @@ final class EnvironmentGenerations: Sendable {
   }
 
   private func bring(_ database: DatabaseID, to generation: Int64, in store: any ShardStore) async throws(RecordError) {
-    let zones: [StoredZone]
+    var restarted: [StoredZone]?
     do {
-      zones = try await store.enqueue { transaction in
-        // Makes the row now: a row made later would look like one of an earlier generation.
-        let row = try transaction.makeDatabase(database)
-        return row.generation < generation ? try transaction.restart(row.key, generation: generation) : []
-      }.value
+      while restarted == nil {
+        restarted = try await store.enqueue { transaction -> [StoredZone]? in
+          // Makes the row now: a row made later would look like one of an earlier generation.
+          let row = try transaction.makeDatabase(database)
+          if row.generation >= generation { return [] }
+          // A long journal goes ahead in slices, because other users' saves wait for this thread.
+          if try transaction.deleteConflicts(of: row.key, limit: Self.conflictCount) > 0 { return nil }
+          return try transaction.restart(row.key, generation: generation)
+        }.value
+      }
     } catch {
       throw RecordError(storing: error, log: log)
     }
+    let zones = restarted ?? []
     ZoneEffects(removed: zones, of: database).publish(changesBy: changes)
     if !zones.isEmpty {
       log.info(

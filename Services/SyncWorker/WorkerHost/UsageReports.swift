@@ -4,6 +4,7 @@ import JSON
 import RecordStore
 import Records
 import ServiceBus
+import ZoneCommit
 
 /// The databases that an operator asks about; all of them if the query has no restriction.
 struct DatabaseFilter: Sendable {
@@ -90,20 +91,13 @@ extension WorkerReports {
 
   /// nil for a database without a zone.
   private static func usage(of database: StoredDatabase, in snapshot: any ShardSnapshot) throws -> [UInt8]? {
-    var (zoneCount, recordCount, last) = (0, 0, Int64(0))
-    while case let zones = try snapshot.zones(in: database.key, after: last, limit: 500), let end = zones.last?.sequence
-    {
-      for zone in zones where !zone.isDeleted {
-        zoneCount += 1
-        recordCount += try snapshot.recordCount(in: zone.key)
-      }
-      last = end
-    }
-    if zoneCount == 0 { return nil }
+    let zones = try snapshot.liveZones(of: database.key)
+    if zones.isEmpty { return nil }
+    let recordCount = try zones.reduce(0) { try $0 + snapshot.recordCount(in: $1.key) }
     return row(database) { output in
       output.member("bytes", database.byteCount)
       output.member("records", recordCount)
-      output.member("zones", zoneCount)
+      output.member("zones", zones.count)
     }
   }
 
@@ -155,21 +149,12 @@ extension WorkerReports {
       guard let end = databases.last?.key else { return (counts, true) }
       budget.databaseCount -= databases.count
       for database in databases where filter.matches(database) {
-        for zone in try await store.read({ try liveZones(of: database.key, in: $0) }) {
+        for zone in try await store.read({ try $0.liveZones(of: database.key).map(\.key) }) {
           guard try await count(fields, in: zone, of: store, &budget, &counts) else { return (counts, false) }
         }
       }
       last = end
     }
-  }
-
-  private static func liveZones(of database: Int64, in snapshot: any ShardSnapshot) throws -> [Int64] {
-    var (keys, last) = ([Int64](), Int64(0))
-    while case let zones = try snapshot.zones(in: database, after: last, limit: 500), let end = zones.last?.sequence {
-      keys += zones.filter { !$0.isDeleted }.map(\.key)
-      last = end
-    }
-    return keys
   }
 
   /// - Returns: true if the whole zone was counted.

@@ -79,19 +79,6 @@ struct UserRemoval: Sendable {
     }
   }
 
-  private static func liveZones(of database: StoredDatabase, in store: any ShardStore) async throws -> [StoredZone] {
-    try await store.read { snapshot in
-      var (found, last) = ([StoredZone](), Int64(0))
-      while case let zones = try snapshot.zones(in: database.key, after: last, limit: pageCount),
-        let end = zones.last?.sequence
-      {
-        found += zones.filter { !$0.isDeleted }
-        last = end
-      }
-      return found
-    }
-  }
-
   // MARK: The user's own databases
 
   private func endZones(_ store: any ShardStore) async throws -> Int {
@@ -100,7 +87,7 @@ struct UserRemoval: Sendable {
       let stamp = Stamp(timestamp: context.clock.now, userRecordName: user)
       let terms = CommitTerms(
         .removeUser, stamp, try await schema(of: database.id) ?? .none, shard: store.shard, context)
-      for zone in try await Self.liveZones(of: database, in: store) {
+      for zone in try await store.read({ try $0.liveZones(of: database.key) }) {
         let effects = try await store.enqueue { transaction -> ZoneEffects? in
           guard let row = try transaction.zone(key: zone.key), !row.isDeleted else { return nil }
           let commit = try terms.begin(in: transaction.row(ofDatabase: row.databaseKey), transaction)
@@ -136,7 +123,7 @@ struct UserRemoval: Sendable {
   private func leaveShares(_ store: any ShardStore) async throws -> Int {
     var count = 0
     try await forEachDatabase(in: store, where: { [user] in $0.hasShares && $0.id.owner != user }) { database in
-      for zone in try await Self.liveZones(of: database, in: store) {
+      for zone in try await store.read({ try $0.liveZones(of: database.key) }) {
         var last: String?
         repeat {
           let after = last

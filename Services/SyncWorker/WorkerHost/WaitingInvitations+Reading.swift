@@ -40,8 +40,9 @@ extension WaitingInvitations {
     var found: [WaitingInvitations] = []
     try forEach(in: { try snapshot.databases(afterKey: $0?.key ?? 0, limit: pageCount) }) { database in
       guard database.hasShares else { return }
-      try forEach(in: { try snapshot.zones(in: database.key, after: $0?.sequence ?? 0, limit: pageCount) }) { zone in
-        guard !zone.isDeleted else { return }
+      try forEach(in: {
+        try snapshot.liveZones(in: database.key, afterName: $0?.zoneName, limit: pageCount)
+      }) { zone in
         try forEach(in: { try snapshot.shares(in: zone.key, afterName: $0?.name, limit: pageCount) }) { share in
           let waiting = WaitingInvitations(database.id, zone.zoneName, share.name, share.state)
           if !waiting.invitations.isEmpty { found.append(waiting) }

@@ -250,7 +250,7 @@ package final class DuplicateKeeper: ShardWork {
   private func merge(by rule: UniqueRule, _ index: StoredIndex, _ removal: DuplicateRemoval, in store: any ShardStore)
     async throws -> Bool
   {
-    let zones = try await store.read { try $0.allZones(in: index.databaseKey, after: 0) }.filter { !$0.isDeleted }
+    let zones = try await store.read { try $0.liveZones(of: index.databaseKey) }
     var isDone = true
     for zone in zones {
       var last: [UInt8] = []

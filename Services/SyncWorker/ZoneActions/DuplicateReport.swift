@@ -29,7 +29,7 @@ package struct DuplicateGroup: Sendable {
     while case let indexes = try snapshot.indexes(afterKey: last, limit: 200), let end = indexes.last {
       for index in indexes where index.index.kind == .unique {
         let database = try snapshot.database(key: index.databaseKey)
-        for zone in try snapshot.allZones(in: index.databaseKey, after: 0) where !zone.isDeleted {
+        for zone in try snapshot.liveZones(of: index.databaseKey) {
           try add(to: &groups, index, zone, database, in: snapshot, limit: limit)
           if groups.count >= limit { return groups }
         }
@@ -48,15 +48,8 @@ package struct DuplicateGroup: Sendable {
       let end = keys.last
     {
       for key in keys where groups.count < limit {
-        let names: [String]
-        do {
-          let found = try snapshot.indexedRecords(
-            IndexScan(index: index.key, zone: zone.key, range: IndexRange(key: key)), limit: countLimit)
-          names = found.map(\.stored.record.recordName)
-        } catch StoreError.corrupt {
-          // Dropped because `verify` reports damaged records, and the report must show the other groups.
-          continue
-        }
+        let names = try snapshot.indexedNames(
+          of: index.key, in: zone.key, range: IndexRange(key: key), limit: countLimit)
         let kept = try names.filter { try snapshot.redirect(of: $0, in: zone.key)?.isPending != true }
         groups.append(
           DuplicateGroup(

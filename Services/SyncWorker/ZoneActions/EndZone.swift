@@ -19,15 +19,22 @@ extension ZoneCall {
     guard zoneName != ReservedName.defaultZone else { throw RecordError(.badRequest, "_defaultZone can't be ended") }
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
     let terms = terms(.endZone, schema)
-    let commit = store.enqueue { transaction -> (count: Int, effects: ZoneEffects) in
-      let zone = try zone(in: transaction)
-      let count = try transaction.recordCount(in: zone.key)
-      let commit = try terms.begin(in: transaction.row(ofDatabase: zone.databaseKey), transaction)
-      try commit.end(zone, as: asked.end)
-      return (count, try commit.finish())
+    var ended: (count: Int, effects: ZoneEffects)?
+    var isFirst = true
+    while ended == nil {
+      let commit = store.enqueue { transaction -> (count: Int, effects: ZoneEffects)? in
+        let zone = try zone(in: transaction)
+        guard try transaction.clearConflicts(of: zone, before: asked.end) else { return nil }
+        let count = try transaction.recordCount(in: zone.key)
+        let commit = try terms.begin(in: transaction.row(ofDatabase: zone.databaseKey), transaction)
+        try commit.end(zone, as: asked.end)
+        return (count, try commit.finish())
+      }
+      if isFirst { startNext() }
+      isFirst = false
+      ended = try await value(of: commit)
     }
-    startNext()
-    let (count, effects) = try await value(of: commit)
+    let (count, effects) = ended ?? (0, ZoneEffects())
     effects.publish(by: context)
     context.log.warning(
       "a zone was ended",

@@ -100,19 +100,25 @@ struct PlannedMove: Sendable {
 
   // MARK: Check of the plan
 
-  /// With more changes in a zone the move is planned again without looking at them.
+  /// With more changes in a zone, or more bytes of them, the move is planned again without looking at the rest.
   private static let changeLimit = 1000
+  private static let changeByteLimit = 16 << 20
 
   /// True if no record of the graphs has changed since the plan, and none that points to them or that they point to,
   /// even if it was only a name then.
-  func holds(_ schema: EnvironmentSchema, in snapshot: any ShardSnapshot) throws -> Bool {
+  func holds(
+    _ schema: EnvironmentSchema, in snapshot: any ShardSnapshot, byteLimit: Int = changeByteLimit
+  ) throws -> Bool {
     for part in parts {
       guard let zone = try snapshot.zone(key: part.zone.key), !zone.isDeleted else { return false }
       if zone.sequence == part.zone.sequence { continue }
-      let changes = try snapshot.changes(in: zone.key, after: part.zone.sequence, limit: Self.changeLimit)
-      if changes.count == Self.changeLimit { return false }
+      var changes = RecordRows(of: zone.key)
+      let isAtEnd = try snapshot.readChanges(
+        after: part.zone.sequence, limit: Self.changeLimit, byteLimit: byteLimit, into: &changes)
+      guard isAtEnd else { return false }
       let names = part.plan.visited
-      for row in changes {
+      for index in changes.indices {
+        let row = try changes.record(at: index)
         if names.contains(row.record.recordName) { return false }
         if !row.isDeleted,
           row.record.parent.map(names.contains) == true

@@ -232,9 +232,16 @@ extension ShardSnapshot {
     }
   }
 
-  /// All live zones of a database.
+  /// All live zones of a database, ascending by name.
   package func liveZones(of database: Int64) throws -> [StoredZone] {
-    try allZones(in: database, after: 0).filter { !$0.isDeleted }
+    var zones: [StoredZone] = []
+    while case let page = try liveZones(in: database, afterName: zones.last?.zoneName, limit: Limit.zonesPerDatabase),
+      !page.isEmpty
+    {
+      zones += page
+      if page.count < Limit.zonesPerDatabase { break }
+    }
+    return zones
   }
 
   /// The zones that a store mirrors: in a private database all but the default one, which keeps no feed; in the public

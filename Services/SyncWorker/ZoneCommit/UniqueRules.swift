@@ -16,6 +16,8 @@ package struct UniqueRule: Sendable {
 
   /// The most records of one group that one commit looks at, merged ones included.
   static let lookLimit = 1000
+  /// The bytes of records that are read at a time.
+  fileprivate static let pageByteLimit = 4 << 20
 
   package var policy: EnvironmentRules.Unique.Policy { declaration.policy }
 
@@ -93,14 +95,14 @@ extension ShardTransaction {
     var scan = IndexScan(index: index.key, zone: zone.key, range: IndexRange(key: key))
     var lookCount = 0
     while found.count < limit, lookCount < UniqueRule.lookLimit {
-      let page = try indexedRecords(scan, limit: 100)
-      lookCount += page.count
-      for entry in page
+      let page = try indexedRecords(scan, limit: 100, byteLimit: UniqueRule.pageByteLimit)
+      lookCount += page.rows.count
+      for entry in page.rows
       where found.count < limit && rule.key(of: entry.stored.record) == key && isWanted(entry.stored.record) {
         if hasRedirects, try redirect(of: entry.stored.record.recordName, in: zone.key)?.isPending == true { continue }
         found.append(entry.stored)
       }
-      guard page.count == 100, let last = page.last else { break }
+      guard !page.isAtEnd, let last = page.rows.last else { break }
       scan.after = IndexPosition(key: last.key, recordName: last.stored.record.recordName)
     }
     return found

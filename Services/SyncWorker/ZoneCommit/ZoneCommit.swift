@@ -185,15 +185,13 @@ package final class ZoneCommit {
     return zone
   }
 
-  /// Ends a zone with all its records.
+  /// Ends a zone with all its records. Before a purge, its conflicts go (`ShardTransaction.clearConflicts`).
   /// - Returns: the zone after its end.
   @discardableResult package func end(_ zone: StoredZone, as end: ZoneEnd) throws -> StoredZone {
     if database.hasShares {
       note(accessOf: try transaction.audience(ofZone: zone.zoneName, of: database.key), to: zone.zoneName)
     }
     try transaction.deleteZone(zone.key, as: end)
-    // A purge also removes the zone's conflicts. Changes that stores had not exported are recorded afterwards.
-    if end == .purged { try transaction.deleteConflicts(of: zone.databaseKey, inZone: zone.zoneName) }
     guard let ended = try transaction.zone(key: zone.key) else {
       throw StoreError.corrupt("zone \(zone.key) is gone with its deletion")
     }
@@ -239,6 +237,19 @@ package final class ZoneCommit {
       if rules.firing.applies { effects.add(fired) }
     }
     return effects
+  }
+}
+
+extension ShardTransaction {
+  /// Entries of a journal that one commit removes.
+  private static var clearedCount: Int { 100 }
+
+  /// Deletes conflicts of a zone that is about to end, a slice of them, because other saves wait for this thread. Only
+  /// a purge takes them along. Changes that stores had not exported are recorded after it.
+  /// - Returns: true when none is left, so that the zone may end in this commit.
+  package func clearConflicts(of zone: StoredZone, before end: ZoneEnd) throws -> Bool {
+    guard end == .purged else { return true }
+    return try deleteConflicts(of: zone.databaseKey, inZone: zone.zoneName, limit: Self.clearedCount)
   }
 }
 

@@ -9,6 +9,8 @@ enum PostgreSQLFormatChange: Int, CaseIterable, Sendable {
   /// Lets the updates of stores stay in their pages: each commit of a store's changes writes `last` and `exported`,
   /// which this index names. Cost: none.
   case storesInPlace = 3
+  /// As `FormatChange.liveZones`. Cost: reads every zone's row once.
+  case liveZones = 4
 
   var statements: [String] {
     switch self {
@@ -16,6 +18,7 @@ enum PostgreSQLFormatChange: Int, CaseIterable, Sendable {
       Self.recordTables + Self.storeTables + Self.stateTables + Self.sharingTables + Self.indexes
     case .heldTransactions: []
     case .storesInPlace: ["DROP INDEX IF EXISTS mirror_waiting"]
+    case .liveZones: ["CREATE INDEX IF NOT EXISTS zone_live ON zone(database, name) WHERE deleted = 0"]
     }
   }
 

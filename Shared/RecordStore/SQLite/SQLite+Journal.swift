@@ -145,30 +145,32 @@ extension SQLiteTransaction {
       let select = try statement(ConflictQuery.old)
       try select.bind(1, cutoff)
       try select.bind(2, max(limit, 0))
-      return try removeSlice(select)
+      return try removeSlice(select).count
     }
   }
 
   /// Removes entries. Limits the work by bytes as well, because saves wait for this thread.
   /// - Parameter select: finds their keys and bytes.
-  /// - Returns: the number of removed entries.
-  private func removeSlice(_ select: StoreStatement) throws -> Int {
+  /// - Returns: the number of removed entries, and of those that were found.
+  private func removeSlice(_ select: StoreStatement) throws -> (count: Int, foundCount: Int) {
     var byteCount: Int64 = 0
-    let slice = try select.all { ($0.int64(0), $0.int64(1)) }.prefix { row in
+    let found = try select.all { ($0.int64(0), $0.int64(1)) }
+    let slice = found.prefix { row in
       defer { byteCount += row.1 }
       return byteCount < StoredConflict.sliceByteCount
     }
     for (row, _) in slice { try removeConflict(row) }
-    return slice.count
+    return (slice.count, found.count)
   }
 
-  func deleteConflicts(of database: Int64, inZone zoneName: String?) throws {
+  func deleteConflicts(of database: Int64, inZone zoneName: String, limit: Int) throws -> Bool {
     try write {
-      let select = try statement(zoneName == nil ? ConflictQuery.ofDatabase : .ofZone)
+      let select = try statement(ConflictQuery.ofZone)
       try select.bind(1, database)
-      if let zoneName { try select.bind(2, zoneName) }
-      for row in try select.all({ $0.int64(0) }) { try removeConflict(row) }
-      if zoneName == nil { try deleteRows(ConflictQuery.deleteUses, of: database) }
+      try select.bind(2, zoneName)
+      try select.bind(3, max(limit, 0))
+      let (count, foundCount) = try removeSlice(select)
+      return count == foundCount && count < limit
     }
   }
 
@@ -177,7 +179,7 @@ extension SQLiteTransaction {
       let select = try statement(CutQuery.conflicts)
       try select.bind(1, database)
       try select.bind(2, limit)
-      let count = try removeSlice(select)
+      let count = try removeSlice(select).count
       if count == 0 { try deleteRows(ConflictQuery.deleteUses, of: database) }
       return count
     }

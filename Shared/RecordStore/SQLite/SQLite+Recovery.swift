@@ -77,11 +77,17 @@ extension SQLiteSnapshot {
     return try holds(select, of: mirror)
   }
 
-  func emptyZoneHolds(of mirror: Int64, through sequence: Int64, limit: Int) throws -> [StoredZoneHold] {
+  func emptyZoneHolds(
+    of mirror: Int64, through sequence: Int64, decidedAs decisions: [ZoneEnd: Int], besides zoneName: String?,
+    limit: Int
+  ) throws -> [StoredZoneHold] {
     let select = try statement(RecoveryQuery.emptyZoneHolds)
     try select.bind(1, mirror)
     try select.bind(2, sequence)
     try select.bind(3, limit)
+    // No zone has an empty name.
+    try select.bind(4, zoneName ?? "")
+    for end in ZoneEnd.allCases { try select.bind(5 + Int32(end.rawValue), decisions[end].map { Int64($0) }) }
     return try holds(select, of: mirror)
   }
 

@@ -9,18 +9,26 @@ import Sharing
 extension SQLiteSnapshot {
   func share(named name: String, in zone: Int64) throws -> StoredShare? {
     guard mayHave(name), try !isDoomed(zone) else { return nil }
+    return try boundShare(name, in: zone).first { try share($0).share }
+  }
+
+  func boundShare(_ name: String, in zone: Int64) throws -> StoreStatement {
     let select = try statement(ShareQuery.byName)
     try select.bind(1, zone)
     try select.bind(2, name)
-    return try select.first { try share($0).share }
+    return select
   }
 
   func share(ofRoot recordName: String, in zone: Int64) throws -> StoredShare? {
     guard mayHave(recordName), try !isDoomed(zone) else { return nil }
+    return try boundShare(ofRoot: recordName, in: zone).first { try share($0).share }
+  }
+
+  func boundShare(ofRoot recordName: String, in zone: Int64) throws -> StoreStatement {
     let select = try statement(ShareQuery.byRoot)
     try select.bind(1, zone)
     try select.bind(2, recordName)
-    return try select.first { try share($0).share }
+    return select
   }
 
   func shares(in zone: Int64, afterName name: String?, limit: Int) throws -> [StoredShare] {
@@ -90,11 +98,15 @@ extension SQLiteSnapshot {
   // MARK: Members
 
   func members(_ userRecordName: String, inZone zoneName: String, of database: Int64) throws -> [ShareMember] {
+    try boundMembers(userRecordName, inZone: zoneName, of: database).all { try member($0).member }
+  }
+
+  func boundMembers(_ userRecordName: String, inZone zoneName: String, of database: Int64) throws -> StoreStatement {
     let select = try statement(MemberQuery.inZone)
     try select.bind(1, database)
     try select.bind(2, userRecordName)
     try select.bind(3, zoneName)
-    return try select.all { try member($0).member }
+    return select
   }
 
   func members(_ userRecordName: String, of database: Int64) throws -> [ShareMember] {
@@ -191,17 +203,16 @@ extension SQLiteTransaction {
         ShareRow.checksum(
           zone: zone, name: share.name, root: share.rootRecordName, guid: share.shortGUID, state: payload))
       try put.bind(7, payload)
-      guard let key = try put.first({ $0.int64(0) }) else {
-        throw StoreError.corrupt("shard \(shard): a share has no row")
-      }
+      try put.run()
       let forget = try writing(ShareQuery.deleteInvitations)
-      try forget.bind(1, key)
+      try forget.bind(1, zone)
+      try forget.bind(2, share.name)
       try forget.run()
       for guid in share.state?.oneTimeGUIDs ?? [] {
         let insert = try writing(ShareQuery.insertInvitation)
         try insert.bind(1, guid)
         try insert.bind(2, zone)
-        try insert.bind(3, key)
+        try insert.bind(3, share.name)
         try insert.run()
       }
       try noteShares(of: row.databaseKey)

@@ -41,7 +41,8 @@ extension SQLiteSnapshot {
 
   private func send(_ lookup: ExpectedLookup, _ known: KnownKeys) throws {
     switch lookup {
-    case .outcome, .transaction: return
+    // Only bodies of writers look these up often.
+    case .outcome, .transaction, .zone, .liveZoneCount, .members, .share, .shareOfRoot, .shortGUID: return
     case .record(let name, let zoneName, let id):
       if let zone = try sendZone(zoneName, in: id, known) { try boundRecord(name, in: zone).fetch() }
     case .changes(let zoneName, let id, let sequence, let limit, let byteLimit):

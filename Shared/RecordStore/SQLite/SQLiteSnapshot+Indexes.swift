@@ -90,14 +90,25 @@ extension SQLiteSnapshot {
     return try statement.all { $0.blob(0) }
   }
 
+  func indexedNames(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> [String] {
+    guard limit > 0, try !isDoomed(zone) else { return [] }
+    return try bound(.names, index, zone, range, limit).all { try recordName($0, 0) }
+  }
+
   func entryCount(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> Int {
     guard limit > 0, try !isDoomed(zone) else { return 0 }
-    let statement = try statement(IndexQuery.countEntries)
+    return try bound(.countEntries, index, zone, range, limit).first { $0.int(0) } ?? 0
+  }
+
+  private func bound(_ query: IndexQuery, _ index: Int64, _ zone: Int64, _ range: IndexRange, _ limit: Int) throws
+    -> StoreStatement
+  {
+    let statement = try statement(query)
     try statement.bind(1, zone)
     try statement.bind(2, index)
     try statement.bind(3, range.lower)
     try statement.bind(4, range.upper)
     try statement.bind(5, limit)
-    return try statement.first { $0.int(0) } ?? 0
+    return statement
   }
 }

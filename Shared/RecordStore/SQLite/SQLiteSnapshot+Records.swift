@@ -160,9 +160,7 @@ extension SQLiteSnapshot {
 
   func record(withShortGUID shortGUID: String) throws -> (zone: Int64, record: StoredRecord)? {
     guard mayHave(shortGUID) else { return nil }
-    let statement = try statement(StoredRecordQuery.byShortGUID)
-    try statement.bind(1, shortGUID)
-    let found = try statement.first { row in
+    let found = try boundShortGUID(shortGUID).first { row in
       let zone = row.int64(10)
       return (zone: zone, record: try record(row, named: recordName(row, 9), zone: zone))
     }
@@ -170,6 +168,12 @@ extension SQLiteSnapshot {
       try !isOther(zone: found.zone)
     else { return nil }
     return found
+  }
+
+  func boundShortGUID(_ shortGUID: String) throws -> StoreStatement {
+    let statement = try statement(StoredRecordQuery.byShortGUID)
+    try statement.bind(1, shortGUID)
+    return statement
   }
 
   // MARK: Rows

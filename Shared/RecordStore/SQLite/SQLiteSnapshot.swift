@@ -242,11 +242,25 @@ class SQLiteSnapshot: ShardSnapshot {
     return try statement.all { Self.zoneRow($0).zone }
   }
 
+  final func liveZones(in database: Int64, afterName zoneName: String?, limit: Int) throws -> [StoredZone] {
+    guard limit > 0 else { return [] }
+    try flush()
+    let statement = try statement(ZoneQuery.live)
+    try statement.bind(1, database)
+    try statement.bind(2, zoneName ?? "")
+    try statement.bind(3, limit)
+    return try statement.all { Self.zoneRow($0).zone }
+  }
+
   final func liveZoneCount(in database: Int64) throws -> Int {
     try flush()
+    return try boundLiveZoneCount(in: database).first { $0.int(0) } ?? 0
+  }
+
+  final func boundLiveZoneCount(in database: Int64) throws -> StoreStatement {
     let statement = try statement(ZoneQuery.liveCount)
     try statement.bind(1, database)
-    return try statement.first { $0.int(0) } ?? 0
+    return statement
   }
 
   static func zoneRow(_ row: StoreStatement) -> ZoneRow {

@@ -31,13 +31,35 @@ extension SQLiteTransaction {
     case .outcome(let key): try boundOutcome(key).fetch()
     case .transaction(let id, let mirror): try boundTransaction(id, of: mirror).fetch()
     case .changes: break
-    case .record(let name, let zoneName, let id):
+    case .shortGUID(let shortGUID): if mayHave(shortGUID) { try boundShortGUID(shortGUID).fetch() }
+    case .liveZoneCount(let id):
       guard let database = try databaseOrFetch(id) else { return false }
-      guard let database else { return true }
-      guard let zone = try zoneOrFetch(zoneName, in: database) else { return false }
+      if let database { try boundLiveZoneCount(in: database).fetch() }
+    case .members(let user, let zoneName, let id):
+      guard let database = try databaseOrFetch(id) else { return false }
+      if let database, try hasShares(database) { try boundMembers(user, inZone: zoneName, of: database).fetch() }
+    case .zone(let zoneName, let id): return try zoneOrFetch(zoneName, of: id) != nil
+    case .record(let name, let zoneName, let id):
+      guard let zone = try zoneOrFetch(zoneName, of: id) else { return false }
       if let zone { try boundRecord(name, in: zone).fetch() }
+    case .share(let name, let zoneName, let id):
+      guard let zone = try zoneOrFetch(zoneName, of: id) else { return false }
+      if let zone, mayHave(name) { try boundShare(name, in: zone).fetch() }
+    case .shareOfRoot(let name, let zoneName, let id):
+      guard let zone = try zoneOrFetch(zoneName, of: id) else { return false }
+      guard let zone, mayHave(name), let database = try databaseOrFetch(id) ?? nil else { return true }
+      if try hasShares(database) { try boundShare(ofRoot: name, in: zone).fetch() }
     }
     return true
+  }
+
+  private func hasShares(_ database: Int64) throws -> Bool { try self.database(key: database)?.hasShares == true }
+
+  /// - Returns: the key, nil for none; nil when that, or that of the database, is being fetched.
+  private func zoneOrFetch(_ zoneName: String, of id: DatabaseID) throws -> Int64?? {
+    guard let database = try databaseOrFetch(id) else { return nil }
+    guard let database else { return .some(nil) }
+    return try zoneOrFetch(zoneName, in: database)
   }
 
   /// - Returns: the key, nil for none; nil when that is being fetched.
@@ -61,6 +83,17 @@ extension SQLiteTransaction {
 
   func forgetFetchedRecord(_ recordName: String, in zone: Int64) throws {
     if session.fetched != nil { try boundRecord(recordName, in: zone).forgetFetched() }
+  }
+
+  func forgetFetchedShortGUID(_ shortGUID: String) throws {
+    if session.fetched != nil { try boundShortGUID(shortGUID).forgetFetched() }
+  }
+
+  /// Forgets the answers about a zone that is made, and the number of zones.
+  func forgetFetchedZone(_ zoneName: String, in database: Int64) throws {
+    guard session.fetched != nil else { return }
+    try boundZone(zoneName, in: database).forgetFetched()
+    try boundLiveZoneCount(in: database).forgetFetched()
   }
 
   func forgetFetchedOutcome(_ key: String) throws {

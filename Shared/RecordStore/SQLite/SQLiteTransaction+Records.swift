@@ -134,6 +134,7 @@ extension SQLiteTransaction {
     try statement.bind(index + 7, references.isEmpty ? nil : references)
     try statement.bind(index + 8, data)
     try forgetFetchedRecord(record.recordName, in: zone)
+    if let shortGUID = record.shortGUID { try forgetFetchedShortGUID(shortGUID) }
     let rowID: Int64?
     if let earlier {
       rowID = try statement.runUnlessTaken(isKnownFree: isFresh) ? earlier.rowID : nil

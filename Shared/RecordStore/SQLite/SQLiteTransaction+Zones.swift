@@ -89,6 +89,7 @@ extension SQLiteTransaction {
       try insert.bind(7, 0)
       try insert.bind(8, zone.end.rawValue)
       try insert.bind(9, zone.endSequence)
+      try forgetFetchedZone(zoneName, in: database)
       try insert.run()
       cache.zones.set(
         CachedRow(row: ZoneRow(zone: zone, liveCount: 0, byteCount: 0, horizon: zone.sequence), isDirty: false),
@@ -141,15 +142,17 @@ extension SQLiteTransaction {
     }
     for key in cache.dirtyZones {
       guard let cached = cache.zones[key], cached.isDirty else { continue }
-      let update = try writing(ZoneQuery.update)
+      let zone = cached.row.zone
+      let update = try writing(zone.isDeleted ? ZoneQuery.end : .update)
       try update.bind(1, key)
-      try update.bind(2, cached.row.zone.sequence)
-      try update.bind(3, cached.row.zone.isDeleted)
-      try update.bind(4, cached.row.liveCount)
-      try update.bind(5, cached.row.byteCount)
-      try update.bind(6, cached.row.horizon)
-      try update.bind(7, cached.row.zone.end.rawValue)
-      try update.bind(8, cached.row.zone.endSequence)
+      try update.bind(2, zone.sequence)
+      try update.bind(3, cached.row.liveCount)
+      try update.bind(4, cached.row.byteCount)
+      try update.bind(5, cached.row.horizon)
+      if zone.isDeleted {
+        try update.bind(6, zone.end.rawValue)
+        try update.bind(7, zone.endSequence)
+      }
       try update.run()
       cache.zones.set(CachedRow(row: cached.row, isDirty: false), for: key)
     }

@@ -63,6 +63,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case historyTimes = 26
   /// Held-back changes with the authors and edits of their transactions. Cost: none, earlier ones are read as they are.
   case heldTransactions = 27
+  /// Finds a database's zones without those that ended. Cost: reads every zone's row once.
+  case liveZones = 28
 
   var statements: [String] {
     switch self {
@@ -103,6 +105,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
     case .numbers: Self.numberStatements
     case .gaps: Self.gapStatements
     case .historyTimes: Self.historyTimeStatements
+    // Rows of ended zones stay for good.
+    case .liveZones: ["CREATE INDEX zone_live ON zone(database, name) WHERE deleted = 0"]
     }
   }
 

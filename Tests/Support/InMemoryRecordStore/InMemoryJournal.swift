@@ -92,29 +92,34 @@ extension InMemoryTransaction {
     }
   }
 
-  func deleteConflicts(of database: Int64, inZone zoneName: String?) throws {
-    try write {
-      rows.journal.removeAll {
-        $0.conflict.databaseKey == database && zoneName ?? $0.conflict.zoneName == $0.conflict.zoneName
-      }
-      if zoneName == nil { rows.evictedConflicts = rows.evictedConflicts.filter { $0.key.database != database } }
-      try countAssets()
+  func deleteConflicts(of database: Int64, inZone zoneName: String, limit: Int) throws -> Bool {
+    func left() -> [InMemoryRows.JournalRow] {
+      rows.journal.filter { $0.conflict.databaseKey == database && $0.conflict.zoneName == zoneName }
+    }
+    return try write {
+      let count = try removeSlice(left(), of: database, limit)
+      return count < limit && left().isEmpty
     }
   }
 
   func deleteConflicts(of database: Int64, limit: Int) throws -> Int {
     try write {
-      var byteCount: Int64 = 0
-      let slice = rows.journal.filter { $0.conflict.databaseKey == database }.prefix(max(limit, 0)).prefix { row in
-        defer { byteCount += row.conflict.byteCount(row.content, row.assets) }
-        return byteCount < StoredConflict.sliceByteCount
-      }
-      let numbers = Set(slice.map(\.conflict.number))
-      rows.journal.removeAll { $0.conflict.databaseKey == database && numbers.contains($0.conflict.number) }
-      if slice.isEmpty { rows.evictedConflicts = rows.evictedConflicts.filter { $0.key.database != database } }
-      try countAssets()
-      return slice.count
+      let count = try removeSlice(rows.journal.filter { $0.conflict.databaseKey == database }, of: database, limit)
+      if count == 0 { rows.evictedConflicts = rows.evictedConflicts.filter { $0.key.database != database } }
+      return count
     }
+  }
+
+  private func removeSlice(_ found: [InMemoryRows.JournalRow], of database: Int64, _ limit: Int) throws -> Int {
+    var byteCount: Int64 = 0
+    let slice = found.prefix(max(limit, 0)).prefix { row in
+      defer { byteCount += row.conflict.byteCount(row.content, row.assets) }
+      return byteCount < StoredConflict.sliceByteCount
+    }
+    let numbers = Set(slice.map(\.conflict.number))
+    rows.journal.removeAll { $0.conflict.databaseKey == database && numbers.contains($0.conflict.number) }
+    try countAssets()
+    return slice.count
   }
 
   private func evictConflicts(besides conflict: StoredConflict) throws -> Bool {

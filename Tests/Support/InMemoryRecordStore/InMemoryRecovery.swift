@@ -29,11 +29,15 @@ extension InMemoryTransaction {
     (rows.zoneHolds[mirror] ?? [:]).values.sorted { $0.zoneName.precedes($1.zoneName) }
   }
 
-  func emptyZoneHolds(of mirror: Int64, through sequence: Int64, limit: Int) throws -> [StoredZoneHold] {
+  func emptyZoneHolds(
+    of mirror: Int64, through sequence: Int64, decidedAs decisions: [ZoneEnd: Int], besides zoneName: String?,
+    limit: Int
+  ) throws -> [StoredZoneHold] {
     guard let database = rows.mirrors[mirror]?.databaseKey else { return [] }
     let placed = Set((rows.placements[database] ?? [:]).values.flatMap(\.keys))
     return try zoneHolds(of: mirror).filter { hold in
-      guard hold.decision != nil, hold.endSequence <= sequence, let zone = try zone(named: hold.zoneName, in: database)
+      guard let decision = hold.decision, decision == decisions[hold.end], hold.endSequence <= sequence,
+        hold.zoneName != zoneName, let zone = try zone(named: hold.zoneName, in: database)
       else { return false }
       return !placed.contains(zone.key)
     }.sorted { $0.endSequence < $1.endSequence }.first(limit)

@@ -30,6 +30,10 @@ extension InMemoryTransaction {
     return zones.sorted { $0.key < $1.key }.first(limit)
   }
 
+  func indexedNames(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> [String] {
+    entries(of: index, in: zone, range: range).sorted { $0.precedes($1) }.map(\.stored.record.recordName).first(limit)
+  }
+
   func sharedKeys(of index: Int64, in zone: Int64, after key: [UInt8], limit: Int) throws -> [[UInt8]] {
     var counts: [[UInt8]: Int] = [:]
     for entry in entries(

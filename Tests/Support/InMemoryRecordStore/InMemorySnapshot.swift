@@ -156,6 +156,12 @@ extension InMemoryTransaction: ShardSnapshot {
       .sorted { $0.sequence < $1.sequence }.first(limit)
   }
 
+  func liveZones(in database: Int64, afterName zoneName: String?, limit: Int) throws -> [StoredZone] {
+    rows.zones.values.filter {
+      $0.databaseKey == database && !$0.isDeleted && zoneName?.precedes($0.zoneName) ?? true
+    }.sorted { $0.zoneName.precedes($1.zoneName) }.first(limit)
+  }
+
   func liveZoneCount(in database: Int64) throws -> Int {
     rows.zones.values.count { $0.databaseKey == database && !$0.isDeleted }
   }
@@ -378,7 +384,7 @@ extension Array {
 
 extension IndexedRecord {
   /// The order of an index's entries.
-  fileprivate func precedes(_ other: IndexedRecord) -> Bool {
+  func precedes(_ other: IndexedRecord) -> Bool {
     key == other.key
       ? RecordNameOrder.precedes(stored.record.recordName, other.stored.record.recordName)
       : key.lexicographicallyPrecedes(other.key)

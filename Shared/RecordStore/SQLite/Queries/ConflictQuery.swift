@@ -4,7 +4,7 @@
 enum ConflictQuery: Int, Query {
   static var subject: QuerySubject { .conflict }
 
-  case after, ofName, openAfter, byNumber, payload, openCount, oldest, old, surplus, ofDatabase, ofZone
+  case after, ofName, openAfter, byNumber, payload, openCount, oldest, old, surplus, ofZone
   case insert, settle, delete
   case use, evictedCount, putUse, deleteUses
 
@@ -44,8 +44,7 @@ enum ConflictQuery: Int, Query {
       AND id <> ?3 \
       ORDER BY state DESC, id LIMIT ?4
       """
-    case .ofDatabase: "SELECT id FROM journal WHERE database = ?1"
-    case .ofZone: "SELECT id FROM journal WHERE database = ?1 AND zone = ?2"
+    case .ofZone: "SELECT id, bytes FROM journal WHERE database = ?1 AND zone = ?2 ORDER BY number LIMIT ?3"
 
     case .insert:
       """

@@ -5,7 +5,7 @@ enum IndexQuery: Int, Query {
   static var subject: QuerySubject { .index }
 
   case inDatabase, after, all, make, update, remove
-  case entriesUp, entriesDown, countEntries, sharedKeys, insertEntry, deleteEntry, dropEntries
+  case entriesUp, entriesDown, names, countEntries, sharedKeys, insertEntry, deleteEntry, dropEntries
 
   func text(_ dialect: Dialect) -> String {
     switch self {
@@ -25,6 +25,10 @@ enum IndexQuery: Int, Query {
       Self.entries(dialect, "(e.key, e.name) > (?3, ?4) AND e.key < ?5", direction: "")
     case .entriesDown:
       Self.entries(dialect, "(e.key, e.name) < (?3, ?4) AND e.key >= ?5", direction: " DESC")
+    case .names:
+      """
+      SELECT name FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key >= ?3 AND key < ?4 ORDER BY key, name LIMIT ?5
+      """
     case .countEntries:
       """
       SELECT count(*) FROM (SELECT 1 FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key >= ?3 AND key < ?4 \

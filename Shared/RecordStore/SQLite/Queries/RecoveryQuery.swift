@@ -33,7 +33,8 @@ enum RecoveryQuery: Int, Query {
       """
       SELECT h.zone, h.reason, h.ended, h.at, h.decision FROM zonehold h
         JOIN mirror m ON m.id = h.mirror JOIN zone z ON z.database = m.database AND z.name = h.zone
-        WHERE h.mirror = ?1 AND h.ended <= ?2 AND h.decision IS NOT NULL
+        WHERE h.mirror = ?1 AND h.ended <= ?2 AND h.zone <> ?4 AND (h.reason = 0 AND h.decision = ?5
+          OR h.reason = 1 AND h.decision = ?6 OR h.reason = 2 AND h.decision = ?7)
           AND NOT EXISTS (SELECT 1 FROM placement p WHERE p.zone = z.id)
           AND NOT EXISTS (SELECT 1 FROM unplaced u WHERE u.database = m.database)
         ORDER BY h.ended, h.zone LIMIT ?3

@@ -17,12 +17,18 @@ enum ShareQuery: Int, Query {
     case .put:
       """
       INSERT INTO share(zone, name, root, active, guid, sum, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-        ON CONFLICT(zone, name) DO UPDATE SET root = ?3, active = ?4, guid = ?5, sum = ?6, state = ?7 RETURNING id
+        ON CONFLICT(zone, name) DO UPDATE SET root = ?3, active = ?4, guid = ?5, sum = ?6, state = ?7
       """
     case .noteDatabase: "UPDATE database SET shared = 1 WHERE id = ?1"
 
-    case .deleteInvitations: "DELETE FROM invitation WHERE share = ?1"
-    case .insertInvitation: "INSERT INTO invitation(guid, zone, share) VALUES (?1, ?2, ?3)"
+    // The share's key is not asked for: that would cost a round trip.
+    case .deleteInvitations:
+      "DELETE FROM invitation WHERE share = (SELECT id FROM share WHERE zone = ?1 AND name = ?2)"
+    case .insertInvitation:
+      """
+      INSERT INTO invitation(guid, zone, share) \
+      SELECT CAST(?1 AS text), zone, id FROM share WHERE zone = ?2 AND name = ?3
+      """
 
     case .departure: "SELECT seq FROM departure WHERE zone = ?1 AND name = ?2 AND root = ?3"
     case .putDeparture:
