@@ -152,12 +152,12 @@ final class SignInDesk: Sendable {
     }
   }
 
-  /// Counts tries of the operator token as those of a password, under a name that no user has.
+  /// Several operators may have the token, and share an address: wrong ones count as those of codes do.
   private func look(at operatorToken: String, from source: SignInSource) async throws
     -> Outcome<Directory.ConsoleOpening>
   {
     let counted: SignInThrottle.Attempt
-    switch begin(.name(StaffMember.tokenName), from: source.address) {
+    switch begin(.operatorToken, from: source.address) {
     case .counted(let attempt): counted = attempt
     case .wait(let seconds): return .wait(seconds: seconds)
     }
