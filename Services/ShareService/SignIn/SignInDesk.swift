@@ -64,12 +64,12 @@ final class SignInDesk: Sendable {
     let outcome = try await look(
       at: Entry(name: message.userName, password: message.password, source: source)
     ) { [directory] known in
-      try await directory.recordName(ofEnabledUser: known.key, passwordHash: known.hash)
+      try await directory.visitor(known.key, passwordHash: known.hash)
     }
     switch outcome {
-    case .right(let recordName):
-      try await note(NotedSignIn(source: source, user: recordName))
-      return CheckPassword.Reply(userRecordName: recordName)
+    case .right(let visit):
+      try await note(NotedSignIn(source: source, user: visit.userRecordName))
+      return CheckPassword.Reply(userRecordName: visit.userRecordName, signOutCount: visit.signOutCount)
     case .wrong: return CheckPassword.Reply()
     case .wait(let seconds): return CheckPassword.Reply(retryAfter: seconds)
     }
