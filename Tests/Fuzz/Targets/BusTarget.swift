@@ -85,6 +85,7 @@ extension FuzzTarget {
     Contract(FetchSharedZones.self), Contract(IdentifyUsers.self), Contract(SignIn.self), Contract(CheckPassword.self),
     Contract(RotateSession.self),
     Contract(VerifyGrant.self), Contract(VerifyVisit.self), Contract(ClaimSignature.self), Contract(DiscoverUsers.self),
+    Contract(SignInByIdentityOnce.self),
     Contract(LocateShortGUID.self), Contract(ResolveShortGUIDs.self),
     Contract(GuestRequest.self), Contract(GuestResolve.self), Contract(OpenCourier.self),
     Contract(NotificationsDelivered.self), Contract(PushStoreChanges.self),
