@@ -127,6 +127,30 @@ def check_bucket(page):
         equal(told, [[["/assets/1/x?y", "manual"]], True])
 
 
+def check_names(page, stand_in):
+    with STEPS.step("a name with slashes and dots is a part of an address, and leads to no other call"):
+        name = "../" * 10 + "sample"
+        stand_in.requests.clear()
+        page.open(route_of("record")[0].rsplit("/", 1)[0] + "/" + urllib.parse.quote(name, safe=""))
+        page.sees("No device of this user has the object")
+        paths = [path for method, path in stand_in.requests if "/stores/" in path]
+        expect(paths and all(path.endswith(f"/objects/{urllib.parse.quote(name, safe='')}") for path in paths), paths)
+    with STEPS.step("a name that a browser takes for a step of an address is said, and nothing is asked"):
+        asked, said = page.run("""
+            const [real, asked] = [window.fetch, []];
+            const { zoneCall } = await import(new URL("core/plane.js", window.location.href.split("#")[0]));
+            window.fetch = async (url) => {
+                asked.push(url);
+                return new Response("{}");
+            };
+            const at = { container: "c", environment: "development", owner: "_u" };
+            const said = await zoneCall("POST", at, "..", "end", { json: {} }).catch((error) => error.message);
+            window.fetch = real;
+            return [asked, said]""")
+        equal(asked, [])
+        expect("can't send the name" in str(said), said)
+
+
 def check_conflicts(page):
     with STEPS.step("all conflicts of a zone are found, also those beyond a page of its journal"):
         page.open(f"#/sync/conflicts?state=lost&zone={urllib.parse.quote(large_rows.DISPUTED)}")
@@ -189,6 +213,7 @@ def main():
         take_picture(page)
         check_keyboard(page)
         check_conflicts(page)
+        check_names(page, stand_in)
         check_bucket(page)
         check_lost_connection(page, stand_in)
         for size, scheme in (
