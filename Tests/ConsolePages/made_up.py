@@ -151,6 +151,23 @@ def check_names(page, stand_in):
         expect("can't send the name" in str(said), said)
 
 
+def check_copies(page):
+    with STEPS.step("without a clipboard a secret is selected, and not called copied"):
+        told = page.run("""
+            const { copyable } = await import(new URL("parts/parts.js", window.location.href.split("#")[0]));
+            Object.defineProperty(navigator, "clipboard", { value: undefined, configurable: true });
+            const view = copyable("a secret", "the secret");
+            document.body.append(view);
+            view.querySelector("button").click();
+            while (!view.querySelector("[role=status]").innerText) await new Promise(requestAnimationFrame);
+            const said = view.querySelector("[role=status]").innerText;
+            const selected = String(window.getSelection());
+            view.remove();
+            delete navigator.clipboard;
+            return [said.startsWith("Selected"), selected]""")
+        equal(told, [True, "a secret"])
+
+
 def check_conflicts(page):
     with STEPS.step("all conflicts of a zone are found, also those beyond a page of its journal"):
         page.open(f"#/sync/conflicts?state=lost&zone={urllib.parse.quote(large_rows.DISPUTED)}")
@@ -214,6 +231,7 @@ def main():
         check_keyboard(page)
         check_conflicts(page)
         check_names(page, stand_in)
+        check_copies(page)
         check_bucket(page)
         check_lost_connection(page, stand_in)
         for size, scheme in (
