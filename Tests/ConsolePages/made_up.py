@@ -168,6 +168,17 @@ def check_copies(page):
         equal(told, [True, "a secret"])
 
 
+def check_private_key(page, stand_in):
+    with STEPS.step("a private key is not sent in place of the public one"):
+        page.open("#/people/tokens")
+        page.click("Add a key")
+        page.fill("Public key", "-----BEGIN EC PRIVATE KEY----- x -----END EC PRIVATE KEY-----")
+        page.click("Add", "dialog button")
+        page.sees("This is the private half")
+        page.click("Cancel")
+        expect(("POST", "/console/api/keys") not in stand_in.requests, "the key was sent")
+
+
 def check_conflicts(page):
     with STEPS.step("all conflicts of a zone are found, also those beyond a page of its journal"):
         page.open(f"#/sync/conflicts?state=lost&zone={urllib.parse.quote(large_rows.DISPUTED)}")
@@ -232,6 +243,7 @@ def main():
         check_conflicts(page)
         check_names(page, stand_in)
         check_copies(page)
+        check_private_key(page, stand_in)
         check_bucket(page)
         check_lost_connection(page, stand_in)
         for size, scheme in (
