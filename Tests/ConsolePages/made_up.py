@@ -179,6 +179,16 @@ def check_private_key(page, stand_in):
         expect(("POST", "/console/api/keys") not in stand_in.requests, "the key was sent")
 
 
+def check_sign_out(page, stand_in):
+    with STEPS.step("a user is signed out everywhere by one call"):
+        page.open(f"#/people/users/{OWNER}")
+        page.click("Sign out everywhere")
+        page.sees("also those in this console")
+        page.click("Sign out", "dialog footer button")
+        page.sees("The user is signed out.")
+        expect(("POST", "/console/api/users/person-00001/sign-out") in stand_in.requests, stand_in.requests[-5:])
+
+
 def check_conflicts(page):
     with STEPS.step("all conflicts of a zone are found, also those beyond a page of its journal"):
         page.open(f"#/sync/conflicts?state=lost&zone={urllib.parse.quote(large_rows.DISPUTED)}")
@@ -244,6 +254,7 @@ def main():
         check_names(page, stand_in)
         check_copies(page)
         check_private_key(page, stand_in)
+        check_sign_out(page, stand_in)
         check_bucket(page)
         check_lost_connection(page, stand_in)
         for size, scheme in (
