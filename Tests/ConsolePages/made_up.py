@@ -151,6 +151,14 @@ def check_names(page, stand_in):
         expect("can't send the name" in str(said), said)
 
 
+def check_direction(page):
+    with STEPS.step("a name that turns the direction of text is shown with a mark in place of the turn"):
+        shown = page.run("""
+            const { h } = await import(new URL("core/dom.js", window.location.href.split("#")[0]));
+            return h("b", null, "a\\u202egpj.exe", ["\\u2067b", "c\\u200dd"]).textContent""")
+        equal(shown, "a\ufffdgpj.exe\ufffdbc\u200dd")
+
+
 def check_copies(page):
     with STEPS.step("without a clipboard a secret is selected, and not called copied"):
         told = page.run("""
@@ -253,6 +261,7 @@ def main():
         check_conflicts(page)
         check_names(page, stand_in)
         check_copies(page)
+        check_direction(page)
         check_private_key(page, stand_in)
         check_sign_out(page, stand_in)
         check_bucket(page)

@@ -225,6 +225,16 @@ import WebServices
     }
   }
 
+  @Test func `no name or title turns the direction of the words behind it`() async throws {
+    let world = try await world { _ in
+      #"{"participantType":"USER","participantStatus":"INVITED","share":{"fields":{"cloudkit.title":"#
+        + #"{"value":"Trip\u202e"}}},"ownerIdentity":{"nameComponents":{"givenName":"\u2067Ann"}}}"#
+    }
+    let page = await post(world, "name=alice%E2%80%AE&password=right")
+    #expect(page.text.contains("<h1>Trip</h1>") && page.text.contains("<p>Ann would like to share this with you."))
+    #expect(page.text.contains("Signed in as <strong>alice</strong>"))
+  }
+
   @Test func `a page whose visitor typed a password ends when all their sessions are ended`() async throws {
     let asked = Mutex<[ResolveShortGUIDs.Purpose]>([])
     let world = try await world(timing: FixedTime().skippingPauses) { message in
