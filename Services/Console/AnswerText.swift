@@ -59,7 +59,7 @@ enum AnswerText {
   }
 
   /// Text of several lines, each one printable.
-  private static func lines(_ text: String) -> String {
+  static func lines(_ text: String) -> String {
     text.split(separator: "\n", omittingEmptySubsequences: false).map { TextTable.printable(String($0)) }.joined(
       separator: "\n")
   }

@@ -148,7 +148,10 @@ extension Command {
       "user password", [Argument(name: "NAME", explanation: "the user's name")],
       [.flag("password-stdin", "read the password from standard input, because every process could read an argument")],
       summary: "Set a user's password for the sign-in page",
-      discussion: "The user's sessions end; tokens that the operator made stay valid.",
+      discussion: """
+        The user's sessions end; tokens that the operator made stay valid. At a terminal the command asks for the
+        password, and shows nothing of it.
+        """,
       examples: ["aquifer user password alice --password-stdin"], action: .call(.setPassword)),
     Command(
       "user list", [], [onlyContainer], summary: "List users and the contents of their databases",

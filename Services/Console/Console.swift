@@ -136,11 +136,18 @@ public struct Console: Sendable {
     default: path = nil
     }
     guard let path else { return [] }
+    let content: [UInt8]
     do throws(ModelFile.Problem) {
-      return try ModelFile.read(path)
+      content = try ModelFile.read(path)
     } catch {
       throw UsageError(error.reason, path: invocation.command.path)
     }
+    if kind == .addKey, String(decoding: content, as: UTF8.self).contains("PRIVATE KEY-----") {
+      throw UsageError(
+        "\(path) has a private key, which stays on the server that signs. Give its public half: openssl ec -pubout",
+        path: invocation.command.path)
+    }
+    return content
   }
 
   /// Standard input without its line end.

@@ -15,7 +15,7 @@ enum Refusal {
     if status == 401 {
       lines.append("Give an operator token with --operator-token or AQUIFER_OPERATOR_TOKEN; `aquifer dev` prints it.")
     }
-    return lines.joined(separator: "\n")
+    return lines.map(AnswerText.lines).joined(separator: "\n")
   }
 
   /// The problems of a model, one line each, with a suggestion below.

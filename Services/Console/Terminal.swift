@@ -8,6 +8,7 @@ import Synchronization
 struct Terminal: Sendable {
   let output: @Sendable (String) -> Void
   let problem: @Sendable (String) -> Void
+  /// All of standard input; of a terminal one line, of which nothing is shown.
   let input: @Sendable () -> [UInt8]
   /// The reason why a part of the output was lost; nil while there is none. A reader that went away wants no more.
   var loss: @Sendable () -> String? = { nil }
@@ -38,7 +39,7 @@ struct Terminal: Sendable {
       output: { line in if let code = write(line + "\n", to: output), code != EPIPE { loss.note(code) } },
       // Dropped because there is no place to report to when the terminal is gone.
       problem: { _ = write($0 + "\n", to: STDERR_FILENO) },
-      input: { readAll(from: STDIN_FILENO) },
+      input: { TypedSecret.read(from: STDIN_FILENO, asking: "Password: ") ?? readAll(from: STDIN_FILENO) },
       loss: { loss.reason }, isScreen: isatty(output) == 1)
   }
 

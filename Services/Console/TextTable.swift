@@ -21,10 +21,18 @@ enum TextTable {
     return ([columns.map { $0.uppercased() }] + rows).map(line).joined(separator: "\n")
   }
 
-  /// Replaces control characters, so that no user-chosen name can fake a line or control the terminal.
+  /// Replaces control characters and those that change the direction of text, so that no user-chosen name can fake a
+  /// line, control the terminal, or make a line read differently.
   static func printable(_ text: String) -> String {
-    String(
-      String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
+    String(String.UnicodeScalarView(text.unicodeScalars.map { isPrintable($0) ? $0 : "\u{FFFD}" }))
+  }
+
+  private static func isPrintable(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar.properties.generalCategory {
+    case .control, .lineSeparator, .paragraphSeparator: false
+    case .format: !(0x202a...0x202e).contains(scalar.value) && !(0x2066...0x2069).contains(scalar.value)
+    default: true
+    }
   }
 
   /// Names and values, one pair a line.

@@ -106,6 +106,10 @@ struct Gateway: HTTPHandler {
     response.party = exchange.party
     if exchange.isConsole {
       response.headers += ConsoleSite.protection
+      // Only the pages' own files may be kept: other answers are what this person may see now.
+      if !response.headers.contains(where: { $0.name == "Cache-Control" }) {
+        response.headers.append(("Cache-Control", "no-store"))
+      }
     } else if !exchange.isPage {
       response.headers += CORS.headers(origin: request.header("origin"), allowed: exchange.allowedOrigins)
     }

@@ -12,12 +12,12 @@ extension ShareService {
     }
     handlers.on(SignInByIdentity.self) { message, _, _ in
       let reply = try await Self.answering(log) { try await directory.signIn(message) }
-      log.info(
-        reply.refusal == nil ? "signed in by identity" : "sign-in by identity refused",
-        [
-          "provider": .text(message.provider), "user": .text(reply.userRecordName ?? "none"),
-          "refusal": .text(reply.refusal?.rawValue ?? "none"),
-        ])
+      Self.tell(reply, to: message, log)
+      return Answer(reply)
+    }
+    handlers.on(SignInByIdentityOnce.self) { message, _, _ in
+      let reply = try await Self.answering(log) { try await directory.signIn(message.signIn, claim: message.claim) }
+      Self.tell(reply, to: message.signIn, log)
       return Answer(reply)
     }
     handlers.on(UseAccount.self) { [signIns] message, _, _ in
@@ -59,5 +59,14 @@ extension ShareService {
       }
       return Answer(Acknowledgement())
     }
+  }
+
+  private static func tell(_ reply: SignInByIdentity.Reply, to message: SignInByIdentity, _ log: Log) {
+    log.info(
+      reply.refusal == nil ? "signed in by identity" : "sign-in by identity refused",
+      [
+        "provider": .text(message.provider), "user": .text(reply.userRecordName ?? "none"),
+        "refusal": .text(reply.refusal?.rawValue ?? "none"),
+      ])
   }
 }

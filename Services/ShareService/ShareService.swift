@@ -179,6 +179,9 @@ public final class ShareService: Sendable {
     handlers.on(VerifyGrant.self) { message, _, _ in
       Answer(VerifyGrant.Reply(holds: try await Self.answering(log) { try await directory.holds(message) }))
     }
+    handlers.on(VerifyVisit.self) { message, _, _ in
+      Answer(VerifyVisit.Reply(holds: try await Self.answering(log) { try await directory.holds(message) }))
+    }
     handlers.on(ClaimSignature.self) { [signatures] message, _, _ in
       Answer(ClaimSignature.Reply(isFresh: try await Self.answering(log) { try await signatures.commit(message) }))
     }

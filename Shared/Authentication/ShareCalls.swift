@@ -24,6 +24,20 @@ public struct ShareCalls: Sendable {
   public func call<M: Message>(_ message: M, body: [UInt8] = [], within limit: Duration? = nil)
     async throws(RecordError) -> Answer<M.Reply>
   {
+    guard let answer = try await callIfKnown(message, body: body, within: limit) else {
+      throw RetryPlan.isBeingUpgraded
+    }
+    return answer
+  }
+
+  /// - Returns: nil from a share service of an earlier release, which does not know the message.
+  public func callIfKnown<M: Message>(_ message: M) async throws(RecordError) -> M.Reply? {
+    try await callIfKnown(message, body: [], within: nil)?.reply
+  }
+
+  private func callIfKnown<M: Message>(_ message: M, body: [UInt8], within limit: Duration?)
+    async throws(RecordError) -> Answer<M.Reply>?
+  {
     let start = timing.now()
     var plan = RetryPlan(limit: limit ?? self.limit)
     while true {
@@ -31,6 +45,7 @@ public struct ShareCalls: Sendable {
         return try await bus.call(
           message, body: body, to: .role(.share), within: plan.attemptBudget(after: timing.now() - start))
       } catch {
+        if error.code == .unknownMessage { return nil }
         switch plan.step(after: error, elapsed: timing.now() - start) {
         case .retry(let pause):
           guard M.isRepeatable || Self.wasNotExecuted(error) else {

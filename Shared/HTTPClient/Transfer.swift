@@ -86,6 +86,8 @@ final class Transfer {
     // These options fail only when memory is short, so the results go unchecked. The transfer reports a bad URL or
     // method.
     ccurl_set_string(handle, CURLOPT_URL, request.url)
+    // A segment of dots can be a name, and no step.
+    ccurl_set_long(handle, CURLOPT_PATH_AS_IS, 1)
     ccurl_set_string(handle, CURLOPT_PROTOCOLS_STR, "http,https")
     ccurl_set_string(handle, CURLOPT_NOPROXY, "*")
     ccurl_set_long(handle, CURLOPT_FOLLOWLOCATION, 0)

@@ -43,8 +43,7 @@ public struct RetryPlan: Sendable {
       return .fail(RecordError(.badRequest, "The request or its answer is larger than the bus allows", httpStatus: 413))
     case .noSpace: return .fail(.noSpace)
     case .refused: return .fail(RecordError(.accessDenied, error.reason))
-    // A peer of an older release, which does not know the message.
-    case .unknownMessage: return .fail(Self.later("The service is being upgraded"))
+    case .unknownMessage: return .fail(Self.isBeingUpgraded)
     default: return .fail(RecordError(.internalError, "A service failed to answer"))
     }
   }
@@ -68,6 +67,9 @@ public struct RetryPlan: Sendable {
       throw later("The request was cancelled")
     }
   }
+
+  /// A peer of an earlier release does not know the message.
+  public static var isBeingUpgraded: RecordError { later("The service is being upgraded") }
 
   private static func later(_ reason: String) -> RecordError {
     RecordError(.tryAgainLater, reason, retryAfter: retryAfterSeconds)

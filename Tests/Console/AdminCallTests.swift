@@ -211,6 +211,26 @@ extension AnswerTextTests {
     #expect(try text(#"{"schema":"\#(name)"}"#) == "ada\u{FFFD}[2J\nbob")
   }
 
+  @Test func `a name does not turn the direction of the text around it`() throws {
+    let turned = try text(#"{"zones":[{"zone":"a\u202egpj.exe\u2066b\u2028c"}]}"#)
+    #expect(turned == "ZONE\na\u{FFFD}gpj.exe\u{FFFD}b\u{FFFD}c")
+    // Joiners are parts of words and of pictures.
+    #expect(try text(#"{"zones":[{"zone":"a\u200db"}]}"#) == "ZONE\na\u{200D}b")
+  }
+
+  @Test func `a refusal that tells a stored name neither fakes a line nor controls the terminal`() {
+    let body = #"""
+      {"serverErrorCode":"EXISTS","reason":"there is a \u001b[2Jname",
+      "problems":[{"entity":"Ta\u0007g","message":"is \u202ebad","suggestion":"re\u001bname"}]}
+      """#
+    #expect(
+      Refusal.text(status: 409, body: Array(body.utf8), server: "http://s") == """
+        there is a \u{FFFD}[2Jname (EXISTS)
+          Ta\u{FFFD}g: is \u{FFFD}bad
+            → re\u{FFFD}name
+        """)
+  }
+
   @Test func `times are shown in UTC, and other numbers as they are`() throws {
     #expect(
       try text(#"{"keys":[{"name":"a","created":1795712927976,"bytes":1795712927976,"lastUsed":null}]}"#)

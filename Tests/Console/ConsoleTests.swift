@@ -122,6 +122,19 @@ struct ConsoleTests {
     #expect(stage.output.isEmpty)
   }
 
+  @Test func `a private key is not sent in place of the public one`() async throws {
+    let file = FileManager.default.temporaryDirectory.appending(path: "aquifer-key-\(UUID().uuidString)")
+    defer { try? FileManager.default.removeItem(at: file) }
+    for kind in ["EC PRIVATE KEY", "PRIVATE KEY", "PUBLIC KEY"] {
+      try Data("-----BEGIN \(kind)-----\nMIG\n-----END \(kind)-----\n".utf8).write(to: file)
+      let stage = Stage()
+      let code = await stage.run("key", "add", "--container", "C", "--public-key", file.path)
+      #expect(code == (kind == "PUBLIC KEY" ? 0 : 2))
+      #expect(stage.requests.count == (kind == "PUBLIC KEY" ? 1 : 0))
+      #expect(kind == "PUBLIC KEY" || stage.problems.contains("openssl ec -pubout"))
+    }
+  }
+
   @Test func `a password comes from standard input without its line end`() async {
     let stage = Stage()
     _ = await stage.run("user", "create", "a", "--password-stdin")

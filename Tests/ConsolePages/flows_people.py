@@ -30,6 +30,9 @@ def user(flows):
         page.click("Take operator from linus")
         page.click("Take it back")
         page.sees("No roles")
+        page.click("Sign out everywhere")
+        page.click("Sign out", "dialog footer button")
+        page.sees("The user is signed out.")
         page.click("Change the quota")
         page.choose("Quota", "a limit")
         for wrong in ("", "1,5", "500 MB", "0", "-1", "Infinity"):

@@ -1,6 +1,7 @@
 """Answers for a made-up installation: 1 million records, 10 000 users, 2 000 zones, 50 workers."""
 
 import hashlib
+import json
 
 import large_rows
 from large_rows import CONTAINER, MARKUP
@@ -165,7 +166,7 @@ FIXED = {
 }
 
 
-def answer(method, path, query, _body):
+def answer(method, path, query, body):
     noun = path[0]
     if method == "GET" and len(path) == 1 and noun in FIXED:
         return 200, FIXED[noun](query)
@@ -179,6 +180,8 @@ def answer(method, path, query, _body):
             "registrations": 0,
             "keys": 0,
         }
+    if method == "POST" and noun == "users" and path[2:] == ["sign-out"]:
+        return 200, {"signedOut": True}
     if path == ["mail", "sent"]:
         return 200, {"mails": large_rows.mails()}
     if noun == "schema":
@@ -193,7 +196,7 @@ def answer(method, path, query, _body):
             "zones": [{"records": records, "moreComing": True, "syncToken": "next"}]
         }
     if noun == "as" and path[-1] == "lookup":
-        return 200, {"records": [record(50)]}
+        return 200, {"records": [record(50) | json.loads(body)["records"][0]]}
     if noun == "zone" and path[-1] == "audit":
         return 200, {"changes": [], "knownFrom": 1, "last": 0, "moreComing": False}
     if noun == "zone" and path[-1] == "conflicts":

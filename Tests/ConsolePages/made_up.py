@@ -127,6 +127,76 @@ def check_bucket(page):
         equal(told, [[["/assets/1/x?y", "manual"]], True])
 
 
+def check_names(page, stand_in):
+    with STEPS.step("a name with slashes and dots is a part of an address, and leads to no other call"):
+        name = "../" * 10 + "sample"
+        stand_in.requests.clear()
+        page.open(route_of("record")[0].rsplit("/", 1)[0] + "/" + urllib.parse.quote(name, safe=""))
+        page.sees("No device of this user has the object")
+        paths = [path for method, path in stand_in.requests if "/stores/" in path]
+        expect(paths and all(path.endswith(f"/objects/{urllib.parse.quote(name, safe='')}") for path in paths), paths)
+    with STEPS.step("a name that a browser takes for a step of an address is said, and nothing is asked"):
+        asked, said = page.run("""
+            const [real, asked] = [window.fetch, []];
+            const { zoneCall } = await import(new URL("core/plane.js", window.location.href.split("#")[0]));
+            window.fetch = async (url) => {
+                asked.push(url);
+                return new Response("{}");
+            };
+            const at = { container: "c", environment: "development", owner: "_u" };
+            const said = await zoneCall("POST", at, "..", "end", { json: {} }).catch((error) => error.message);
+            window.fetch = real;
+            return [asked, said]""")
+        equal(asked, [])
+        expect("can't send the name" in str(said), said)
+
+
+def check_direction(page):
+    with STEPS.step("a name that turns the direction of text is shown with a mark in place of the turn"):
+        shown = page.run("""
+            const { h } = await import(new URL("core/dom.js", window.location.href.split("#")[0]));
+            return h("b", null, "a\\u202egpj.exe", ["\\u2067b", "c\\u200dd"]).textContent""")
+        equal(shown, "a\ufffdgpj.exe\ufffdbc\u200dd")
+
+
+def check_copies(page):
+    with STEPS.step("without a clipboard a secret is selected, and not called copied"):
+        told = page.run("""
+            const { copyable } = await import(new URL("parts/parts.js", window.location.href.split("#")[0]));
+            Object.defineProperty(navigator, "clipboard", { value: undefined, configurable: true });
+            const view = copyable("a secret", "the secret");
+            document.body.append(view);
+            view.querySelector("button").click();
+            while (!view.querySelector("[role=status]").innerText) await new Promise(requestAnimationFrame);
+            const said = view.querySelector("[role=status]").innerText;
+            const selected = String(window.getSelection());
+            view.remove();
+            delete navigator.clipboard;
+            return [said.startsWith("Selected"), selected]""")
+        equal(told, [True, "a secret"])
+
+
+def check_private_key(page, stand_in):
+    with STEPS.step("a private key is not sent in place of the public one"):
+        page.open("#/people/tokens")
+        page.click("Add a key")
+        page.fill("Public key", "-----BEGIN EC PRIVATE KEY----- x -----END EC PRIVATE KEY-----")
+        page.click("Add", "dialog button")
+        page.sees("This is the private half")
+        page.click("Cancel")
+        expect(("POST", "/console/api/keys") not in stand_in.requests, "the key was sent")
+
+
+def check_sign_out(page, stand_in):
+    with STEPS.step("a user is signed out everywhere by one call"):
+        page.open(f"#/people/users/{OWNER}")
+        page.click("Sign out everywhere")
+        page.sees("also those in this console")
+        page.click("Sign out", "dialog footer button")
+        page.sees("The user is signed out.")
+        expect(("POST", "/console/api/users/person-00001/sign-out") in stand_in.requests, stand_in.requests[-5:])
+
+
 def check_conflicts(page):
     with STEPS.step("all conflicts of a zone are found, also those beyond a page of its journal"):
         page.open(f"#/sync/conflicts?state=lost&zone={urllib.parse.quote(large_rows.DISPUTED)}")
@@ -189,6 +259,11 @@ def main():
         take_picture(page)
         check_keyboard(page)
         check_conflicts(page)
+        check_names(page, stand_in)
+        check_copies(page)
+        check_direction(page)
+        check_private_key(page, stand_in)
+        check_sign_out(page, stand_in)
         check_bucket(page)
         check_lost_connection(page, stand_in)
         for size, scheme in (

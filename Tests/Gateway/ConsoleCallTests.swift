@@ -21,6 +21,20 @@ struct ConsoleCallTests {
     #expect(token.status == 201 && world.record.withLock(\.operatorRequests).last?.request.member == .tokenHolder)
   }
 
+  @Test func `no browser and no proxy keeps what a call of the console answers, or refuses`() async throws {
+    let world = try await consoleWorld()
+    let records = "as/_alice/database/1/\(GatewayWorld.container)/development/private/records/query"
+    let ended = [consoleCookie("con_ended")]
+    for response in [
+      try await world.console(.get, "status", "con_operator"), try await world.console(.post, records, "con_operator"),
+      try await world.console(.get, "live", "con_operator"),
+      await world.respond(.get, "/console/api/status", headers: ended),
+      await world.respond(.get, "/console/session", headers: ended),
+    ] {
+      #expect(response.headers.filter { $0.name == "Cache-Control" }.map(\.value) == ["no-store"])
+    }
+  }
+
   @Test func `a change without the session's own value, or from another consolePage, changes nothing`() async throws {
     let world = try await consoleWorld()
     let (own, foreign) = (try await world.value("con_operator"), try await world.value("con_developer"))

@@ -29,20 +29,29 @@ extension GatewayWorld {
       return Answer(FetchIdentityProviders.Reply(providers: providers))
     }
     share.on(SignInByIdentity.self) { message, _, _ in
-      let (failure, reply) = relay.world.record.withLock { record -> (BusError.Code?, SignInByIdentity.Reply) in
-        var reply = SignInByIdentity.Reply(webAuthToken: "ses_new", userRecordName: "_alice", userName: "alice")
-        if let failure = record.identityFailures.popLast() { return (failure, reply) }
-        if let claim = message.claim, record.claimsWithSession {
-          if record.claims[claim.digest] != nil { return (nil, SignInByIdentity.Reply(refusal: .used)) }
-          record.claims[claim.digest] = claim.requestID
-          reply.isClaimed = true
-        }
-        record.identitySignIns.append(message)
-        return (nil, record.identityRefusal.map { SignInByIdentity.Reply(refusal: $0) } ?? reply)
-      }
-      if let failure { throw BusError(failure, "no") }
-      return Answer(reply)
+      Answer(try relay.world.answer(to: message, nil))
     }
+    share.on(SignInByIdentityOnce.self) { message, _, _ in
+      guard relay.world.record.withLock(\.claimsWithSession) else {
+        throw BusError(.unknownMessage, "no such message")
+      }
+      return Answer(try relay.world.answer(to: message.signIn, message.claim))
+    }
+  }
+
+  private func answer(to signIn: SignInByIdentity, _ claim: ClaimSignature?) throws -> SignInByIdentity.Reply {
+    let (failure, reply) = record.withLock { record -> (BusError.Code?, SignInByIdentity.Reply) in
+      let reply = SignInByIdentity.Reply(webAuthToken: "ses_new", userRecordName: "_alice", userName: "alice")
+      if let failure = record.identityFailures.popLast() { return (failure, reply) }
+      if let claim {
+        if record.claims[claim.digest] != nil { return (nil, SignInByIdentity.Reply(refusal: .used)) }
+        record.claims[claim.digest] = claim.requestID
+      }
+      record.identitySignIns.append(signIn)
+      return (nil, record.identityRefusal.map { SignInByIdentity.Reply(refusal: $0) } ?? reply)
+    }
+    if let failure { throw BusError(failure, "no") }
+    return reply
   }
 
   static func serveSignInAudit(in share: inout BusHandlers, _ relay: Relay) {

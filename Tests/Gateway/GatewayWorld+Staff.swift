@@ -65,6 +65,15 @@ extension GatewayWorld {
   }
 
   static func serveGrants(in share: inout BusHandlers, _ relay: Relay) {
+    share.on(VerifyVisit.self) { message, _, _ in
+      let (isMissed, count) = relay.world.record.withLock { record in
+        let isMissed = record.missedGrantCount > 0
+        if isMissed { record.missedGrantCount -= 1 }
+        return (isMissed, record.signOutCount)
+      }
+      if isMissed { throw BusError(.draining, "the share service is about to stop") }
+      return Answer(VerifyVisit.Reply(holds: message.signOutCount == count))
+    }
     share.on(VerifyGrant.self) { message, _, _ in
       let (isMissed, isRevoked) = relay.world.record.withLock { record in
         let isMissed = record.missedGrantCount > 0

@@ -77,6 +77,8 @@ final class GatewayWorld: Sendable {
     var identityFailures: [BusError.Code] = []
     /// False for a share service of the release before.
     var claimsWithSession = true
+    /// How often each user was signed out everywhere; nil: a share service of the release before does not tell.
+    var signOutCount: Int64? = 3
     var pushes = Pushes()
     /// Members of the staff whose roles have changed, by the tokens of their sessions.
     var staff: [String: StaffMember] = [:]
@@ -151,7 +153,9 @@ final class GatewayWorld: Sendable {
     }
     share.on(CheckPassword.self) { message, _, _ in
       switch message.password {
-      case "right": return Answer(CheckPassword.Reply(userRecordName: "_" + message.userName))
+      case "right":
+        let signOutCount = relay.world.record.withLock(\.signOutCount)
+        return Answer(CheckPassword.Reply(userRecordName: "_" + message.userName, signOutCount: signOutCount))
       case "often": return Answer(CheckPassword.Reply(retryAfter: 120))
       default: return Answer(CheckPassword.Reply())
       }

@@ -273,7 +273,7 @@ struct IdentityWorld {
     #expect(try answer.json["ckWebAuthToken"]?.string == "ses_new")
   }
 
-  @Test func `a token counts once at a share service of the release before, too`() async throws {
+  @Test func `a token opens one session at a share service of the release before, too`() async throws {
     let world = try await IdentityWorld()
     world.gateway.record.withLock { $0.claimsWithSession = false }
     let token = world.forged.idToken(clientID: "org.example.app", nonce: "n-1")
@@ -282,6 +282,7 @@ struct IdentityWorld {
     #expect(again.status == 401)
     #expect(try again.json["reason"]?.string == "The ID token was used before")
     #expect(world.refusals == ["exchange used"])
+    #expect(world.signIns.count == 1)
   }
 
   @Test func `the other spelling of a signature is no other token`() async throws {

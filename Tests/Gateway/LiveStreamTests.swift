@@ -83,6 +83,22 @@ import Testing
     #expect(await answer.status == 403)
   }
 
+  @Test func `developers leave places to operators, however many streams they open`() async throws {
+    let world = try await world()
+    world.record.withLock { $0.operatorAnswer = #"{"pings":[],"after":"1"}"# }
+    func open(_ path: String, _ token: String) async throws -> HTTPResponse {
+      try await world.console(.get, path, token)
+    }
+    var held: [HTTPResponse] = []
+    for _ in 0..<LiveFeed.developerStreamLimit { held.append(try await open("pings/live", "con_developer")) }
+    #expect(held.allSatisfy { $0.status == 200 })
+    #expect(try await open("pings/live", "con_other").status == 429)
+    for path in ["live", "pings/live"] { held.append(try await open(path, "con_operator")) }
+    #expect(held.allSatisfy { $0.status == 200 })
+    held.removeFirst()
+    #expect(try await open("pings/live", "con_developer").status == 200, "a stream that ends gives its place back")
+  }
+
   @Test func `a stream whose body nobody reads gives its place back`() async throws {
     let world = try await world()
     for _ in 0..<(2 * LiveFeed.streamLimit) {

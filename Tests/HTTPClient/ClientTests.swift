@@ -27,6 +27,13 @@ struct ClientTests {
     #expect(Array(response.body.drop { $0 != 0 }.dropFirst()) == body ?? [])
   }
 
+  @Test(arguments: ["/zone/../end", "/zone/./end", "/zone/%2E%2E/end", "/.."])
+  func `a segment of dots arrives as it was given, since it may be a name`(path: String) async throws {
+    let server = try HTTPServer(handler: Echo())
+    let response = try await HTTPClient().send("GET", Self.url(server, path))
+    #expect(String(decoding: response.body, as: UTF8.self).hasPrefix("GET \(path)\n"))
+  }
+
   @Test func `a content type that is given is sent, and a body may be empty`() async throws {
     let server = try HTTPServer(handler: Echo())
     let client = HTTPClient()

@@ -280,28 +280,19 @@ struct FairnessTests {
       configuration.paceStretch = .seconds(7)
       configuration.slowestAnswerBytesPerSecond = 1_000_000_000
     }
-    func ask(_ party: String) async throws -> RawConnection {
-      let connection = try RawConnection(port: server.port)
-      connection.shrinkReceiveBuffer()
-      try await connection.send("GET /\(party) HTTP/1.1\r\nHost: h\r\n\r\n")
-      return connection
-    }
-    func holds(_ count: Int) async throws {
-      while server.heldByteCounts.answers != count { try await Task.sleep(for: .milliseconds(2)) }
-    }
-    let slow = [try await ask("a"), try await ask("a")]
-    try await holds(24_000_000)
-    #expect(try await ask("a").readAnswer().status == 429)
-    let other = try await ask("b")
-    try await holds(36_000_000)
-    #expect(try await ask("c").readAnswer().status == 503)
+    let slow = [try await server.slowReader(of: "a"), try await server.slowReader(of: "a")]
+    try await server.holdsAnswers(of: 24_000_000)
+    #expect(try await server.slowReader(of: "a").readAnswer().status == 429)
+    let other = try await server.slowReader(of: "b")
+    try await server.holdsAnswers(of: 36_000_000)
+    #expect(try await server.slowReader(of: "c").readAnswer().status == 503)
     #expect(server.refusals == [.clientAnswers: 1, .allAnswers: 1])
     // Answers that nobody reads are given up: their memory is released and their connections are cut.
-    try await holds(0)
+    try await server.holdsAnswers(of: 0)
     for connection in slow + [other] {
       await #expect(throws: RawConnection.Failure.self) { _ = try await connection.readAnswer() }
     }
-    #expect(try await ask("c").readAnswer().body.count == 12_000_000)
+    #expect(try await server.slowReader(of: "c").readAnswer().body.count == 12_000_000)
   }
 
   @Test func `a stream that nobody reads ends, and costs no more than a piece`() async throws {

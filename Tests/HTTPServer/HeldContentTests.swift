@@ -25,26 +25,17 @@ struct HeldContentTests {
         response.party = request.pathSegments.first
         return response
       })
-    func ask(_ party: String) async throws -> RawConnection {
-      let connection = try RawConnection(port: server.port)
-      connection.shrinkReceiveBuffer()
-      try await connection.send("GET /\(party) HTTP/1.1\r\nHost: h\r\n\r\n")
-      return connection
-    }
-    func holds(_ count: Int) async throws {
-      while server.heldByteCounts.answers != count * 65_536 { try await Task.sleep(for: .milliseconds(2)) }
-    }
     var readers: [RawConnection] = []
     for party in ["a", "b"] {
-      for _ in 0..<3 { readers.append(try await ask(party)) }
-      try await holds(readers.count)
-      #expect(try await ask(party).readAnswer().status == 429)
+      for _ in 0..<3 { readers.append(try await server.slowReader(of: party)) }
+      try await server.holdsAnswers(of: readers.count * 65_536)
+      #expect(try await server.slowReader(of: party).readAnswer().status == 429)
     }
-    #expect(try await ask("c").readAnswer().status == 503)
+    #expect(try await server.slowReader(of: "c").readAnswer().status == 503)
     #expect(server.refusals == [.clientAnswers: 2, .allAnswers: 1])
     readers = []
-    try await holds(0)
-    readers.append(try await ask("c"))
-    try await holds(1)
+    try await server.holdsAnswers(of: 0)
+    readers.append(try await server.slowReader(of: "c"))
+    try await server.holdsAnswers(of: 65_536)
   }
 }

@@ -28,6 +28,21 @@ extension HTTPServer.Configuration {
   }
 }
 
+extension HTTPServer {
+  /// Asks for the path of a party, and leaves most of the answer to wait for its reader.
+  func slowReader(of party: String) async throws -> RawConnection {
+    let connection = try RawConnection(port: port)
+    connection.shrinkReceiveBuffer()
+    try await connection.send("GET /\(party) HTTP/1.1\r\nHost: h\r\n\r\n")
+    return connection
+  }
+
+  /// Returns once answers that wait for their readers take this many bytes.
+  func holdsAnswers(of byteCount: Int) async throws {
+    while heldByteCounts.answers != byteCount { try await Task.sleep(for: .milliseconds(2)) }
+  }
+}
+
 /// Answers with the parsed request, one item a line.
 let echo = ClosureHandler { request in
   var lines = ["\(request.method.rawValue) \(request.pathSegments)"]

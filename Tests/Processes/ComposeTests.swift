@@ -96,6 +96,51 @@ import Testing
     }
   }
 
+  @Test func `a second cluster has nodes like those of the first one, and workers read the list of both`() throws {
+    func file(_ name: String) throws -> Value {
+      try ComposeFile(try String(contentsOf: Checkout.root.appending(path: name), encoding: .utf8)).root
+    }
+    let (west, nodes) = (try file("compose.west.yaml"), ["west1", "west2", "west3"])
+    let services = west["services"].members
+    #expect(services.keys.sorted() == ["secrets"] + nodes + ["worker"])
+    #expect(west["volumes"].members.keys.sorted() == nodes)
+    let model = try #require(try postgres()["db1"]).members.filter { !["environment", "volumes"].contains($0.key) }
+    for node in nodes {
+      let service = try #require(services[node])
+      #expect(service.members.filter { !["environment", "volumes"].contains($0.key) } == model, "\(node)")
+      let environment = Value.object(["NODE": .string(node), "NODES": .string(nodes.joined(separator: " "))])
+      #expect(service["environment"] == environment)
+      #expect(service["volumes"] == .array([.string("\(node):/var/lib/postgresql"), "secrets:/secrets:ro"]))
+    }
+    let variables = Value.object(["CLUSTER_WEST": .string(nodes.joined(separator: " "))])
+    #expect(services["secrets"] == .object(["environment": variables]))
+    #expect(services["worker"]?["environment"] == .object(["AQUIFER_RECORDS_FILE": "/secrets/clusters"]))
+    #expect(services["worker"]?["depends_on"].members.keys.sorted() == nodes)
+  }
+
+  @Test func `the list of clusters is made with the passwords, and the first one keeps the name main`() throws {
+    let folder = try Installation.makeFolder()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    func made(_ file: String, _ variables: [String: String]) throws -> [String] {
+      let done = try CommandLineTool.run(
+        ["secrets"], executable: Checkout.root.appending(path: "deploy/postgres/node"),
+        environment: variables.merging(["SECRETS": folder.path, "NODES": "db1 db2 db3"]) { $1 })
+      #expect(done.code == 0, "\(done.problem)")
+      let text = try String(contentsOf: folder.appending(path: file), encoding: .utf8)
+      return text.split(separator: "\n").map(String.init)
+    }
+    let main = try made("records", [:])
+    #expect(main.count == 1 && main[0].hasSuffix("@db1,db2,db3/aquifer"))
+    #expect(try made("clusters", [:]) == main)
+    let further = ["CLUSTER_WEST": "west1 west2 west3", "CLUSTER_FAR_EAST": "east1"]
+    func address(_ nodes: String) -> String { main[0].replacing("db1,db2,db3", with: nodes) }
+    #expect(
+      try made("clusters", further) == main + [
+        "far-east=\(address("east1"))", "west=\(address("west1,west2,west3"))",
+      ])
+    #expect(try made("records", further) == main, "the passwords stay, and share services use the first cluster alone")
+  }
+
   /// A free port.
   private func freePort() throws -> UInt16 {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)

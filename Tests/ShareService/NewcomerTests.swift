@@ -73,13 +73,15 @@ extension World {
       defer { file.close() }
       try file.execute(
         """
-        ALTER TABLE user DROP COLUMN isSelfMade; DROP INDEX deviceSignInSession;
+        ALTER TABLE user DROP COLUMN isSelfMade; ALTER TABLE user DROP COLUMN signOutCount;
+        DROP INDEX deviceSignInSession;
         ALTER TABLE deviceSignIn DROP COLUMN session; PRAGMA user_version=\(format);
         """)
     case .postgreSQL:
       let session = try Session(try DirectoryEngine.database(of: folder).session)
       defer { session.close() }
       try session.queue(Command("undo.column", "ALTER TABLE \"user\" DROP COLUMN isSelfMade"))
+      try session.queue(Command("undo.signOuts", "ALTER TABLE \"user\" DROP COLUMN signOutCount"))
       try session.queue(Command("undo.sessions", "ALTER TABLE deviceSignIn DROP COLUMN session"))
       try session.queue(Command("undo.format", "UPDATE tenure SET format = \(format)"))
       try session.finish()

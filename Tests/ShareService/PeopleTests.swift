@@ -145,7 +145,7 @@ import Testing
     try connection.execute(
       """
       ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; \
-      DROP TABLE dataEpoch; ALTER TABLE user DROP COLUMN isSelfMade;
+      DROP TABLE dataEpoch; ALTER TABLE user DROP COLUMN isSelfMade; ALTER TABLE user DROP COLUMN signOutCount;
       DROP TABLE identity; DROP TABLE identityProvider; DROP TABLE invitation;
       DROP TABLE pushRegistration; DROP TABLE pushService; DROP TABLE signIn; DROP TABLE deviceSignIn;
       DROP TABLE passkey; DROP TABLE pushRegistrationEnd; DROP TABLE waitingInvitation; DROP TABLE sentMail; \

@@ -82,6 +82,36 @@ extension World {
     #expect(try await world.signIn().retryAfter != nil, "guesses on either page are the same guesses")
   }
 
+  @Test func `a visit by password ends with all sessions of its user, however they end`() async throws {
+    let world = try await World.withContainer()
+    let name = try await world.userWithPassword()
+    func visit() async throws -> VerifyVisit {
+      let reply = try await world.service.signIns.check(
+        CheckPassword(userName: "alice", password: World.password, clientAddress: "192.0.2.1"))
+      return VerifyVisit(userRecordName: name, signOutCount: try #require(reply.signOutCount))
+    }
+    let calls = [
+      ("sign-out", ""), ("password", #"{"password":"\#(World.password)"}"#), ("disable", ""),
+    ]
+    for (call, body) in calls {
+      let visit = try await visit()
+      #expect(try await world.service.directory.holds(visit))
+      try await world.ok("POST", "/admin/1/users/alice/\(call)", body)
+      #expect(try await !world.service.directory.holds(visit), "\(call)")
+    }
+    try await world.ok("POST", "/admin/1/users/alice/enable")
+    let last = try await visit()
+    let grant = try #require(try await world.authenticate(user: try await world.token()).grant)
+    _ = try await world.service.signIns.use(
+      UseAccount(
+        container: World.container, environment: .development, userRecordName: name, grant: grant,
+        act: .endOtherSessions, clientAddress: "192.0.2.1"))
+    #expect(try await !world.service.directory.holds(last), "the account page's \"End all others\"")
+    #expect(try await world.service.directory.holds(try await visit()))
+    let stranger = VerifyVisit(userRecordName: "_nobody", signOutCount: 0)
+    #expect(try await !world.service.directory.holds(stranger))
+  }
+
   @Test func `a session is good for its container and environment only`() async throws {
     let world = try await World.withContainer()
     try await world.ok("POST", "/admin/1/containers", #"{"container":"iCloud.other"}"#)

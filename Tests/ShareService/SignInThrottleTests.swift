@@ -76,8 +76,8 @@ import Testing
     #expect(begin(&throttle, "alice", "home", now: 3_600_000) == nil)
   }
 
-  @Test func `wrong codes and passkeys of an address keep others there away only where its wrong passwords do`() {
-    for target in [SignInThrottle.Target.code, .passkey] {
+  @Test func `wrong codes, tokens and passkeys of an address keep others away only where its wrong passwords do`() {
+    for target in [SignInThrottle.Target.code, .operatorToken, .passkey] {
       var throttle = SignInThrottle()
       for _ in 0..<29 { #expect(outcome(&throttle, target, ["a"], now: 0).seconds == nil) }
       #expect(begin(&throttle, now: 0) == nil)
@@ -87,14 +87,17 @@ import Testing
     }
   }
 
-  @Test func `codes that are guessed at from everywhere leave each address one try, and passkeys do not`() {
+  @Test func `codes and tokens that are guessed at from everywhere leave each address one try, and passkeys do not`() {
     var throttle = SignInThrottle()
-    for attempt in 0..<SignInThrottle.codeBudget {
+    for attempt in 0..<SignInThrottle.sharedBudget {
       #expect(outcome(&throttle, .code, ["\(attempt)"], now: 0).seconds == nil)
+      #expect(outcome(&throttle, .operatorToken, ["\(attempt)"], now: 0).seconds == nil)
       #expect(outcome(&throttle, .passkey, ["\(attempt)"], now: 0).seconds == nil)
     }
     #expect(outcome(&throttle, .code, ["home"], now: 0).seconds == nil)
     #expect(outcome(&throttle, .code, ["home"], now: 0).seconds == 30)
+    #expect(outcome(&throttle, .operatorToken, ["home"], now: 0).seconds == nil)
+    #expect(outcome(&throttle, .operatorToken, ["home"], now: 0).seconds == 30)
     for _ in 0..<9 { #expect(outcome(&throttle, .passkey, ["home"], now: 0).seconds == nil) }
     // Half an hour later half of them no longer counts.
     #expect(outcome(&throttle, .code, ["0"], now: 1_800_000).seconds == nil)

@@ -73,6 +73,7 @@ private struct BoundsTable {
     ("password hashes", "Services/ShareService/SignIn/PasswordHasher.swift", "waitingLimit"),
     ("tries to sign in", "Services/ShareService/SignIn/SignInThrottle.swift", "rowLimit"),
     ("streams of live figures", "Services/Gateway/Console/LiveFeed.swift", "streamLimit"),
+    ("streams of live figures", "Services/Gateway/Console/LiveFeed.swift", "developerStreamLimit"),
     ("pings that a notifier remembers", "Services/Notifier/SentPings.swift", "limit"),
     ("figures and log lines", "Shared/ServiceKit/RecentFigures.swift", "sampleLimit"),
     ("figures and log lines", "Shared/ServiceKit/RecentFigures.swift", "nameLimit"),

@@ -57,8 +57,13 @@ export function setToken(csrf) {
   token = csrf ?? "";
 }
 
-/** The path of segments, each percent-encoded, with a query of the values that are given. */
+/**
+ * The path of segments, each percent-encoded, with a query of the values that are given. Throws for a name that a
+ * browser takes for a step in the address, however it is spelled: the call would be another one.
+ */
 export function path(segments, query = {}) {
+  const step = segments.find((segment) => segment === "." || segment === "..");
+  if (step) throw new CallError(400, "BAD_REQUEST", `A browser can't send the name “${step}”`);
   const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const text = segments.map(encodeURIComponent).join("/");
   return pairs.length ? `${text}?${new URLSearchParams(pairs)}` : text;

@@ -47,9 +47,12 @@ function append(element, children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
     if (Array.isArray(child)) append(element, child);
-    else element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    else element.append(child instanceof Node ? child : document.createTextNode(plain(String(child))));
   }
 }
+
+/** Marks the characters that change the direction of text: a name with one makes the words behind it read otherwise. */
+const plain = (text) => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 
 /** Replaces what an element contains. */
 export function replace(element, ...children) {

@@ -97,7 +97,7 @@ export async function deviceNames(database, signal) {
   return new Map((await storesOf(database, signal)).map((store) => [store.store, store.device]));
 }
 
-/** A call on a device's store; `store` is a row of `GET stores`. */
+/** A call on a device's store; `store` is a row of `GET stores`. Names of records are segments of an array. */
 export function storeCall(method, store, name, options) {
   return call(
     method,
@@ -111,7 +111,7 @@ export function storeCall(method, store, name, options) {
       store.scope,
       "stores",
       store.store,
-      ...name.split("/"),
+      ...(Array.isArray(name) ? name : name.split("/")),
     ],
     options,
   );

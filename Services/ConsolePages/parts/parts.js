@@ -162,11 +162,20 @@ export function place(...children) {
 /** A text in full for those who hover, cut for the line. */
 export const cut = (text, attributes) => h("span", { class: "cut", title: text, ...attributes }, text);
 
+/** False where a browser has no clipboard for pages, at an address without TLS, or keeps it from this one. */
+const isCopied = (text) =>
+  navigator.clipboard?.writeText(text).then(
+    () => true,
+    () => false,
+  );
+
 export function copyable(text, name) {
   const said = h("span", { class: "unseen", role: "status" });
+  const shown = h("code", null, text);
   const copy = pictureButton("copy", `Copy ${name}`, async () => {
-    await navigator.clipboard?.writeText(text);
-    replace(said, "Copied");
+    if (await isCopied(text)) return replace(said, "Copied");
+    window.getSelection().selectAllChildren(shown);
+    return replace(said, "Selected: copy it with Ctrl C");
   });
-  return h("div", { class: "secret" }, h("code", null, text), copy, said);
+  return h("div", { class: "secret" }, shown, copy, said);
 }

@@ -13,12 +13,19 @@ actor LiveFeed {
   private static let limit = Duration.seconds(3)
   /// The most streams at a time.
   static let streamLimit = 64
+  /// The most of developers together: operators find a place whatever those do.
+  static let developerStreamLimit = 32
+
+  private struct Streams {
+    var count = 0
+    var ofDevelopers = 0
+  }
 
   private let share: ShareCalls
   private let timing: Timing
   private var latest: (sample: [UInt8], at: ContinuousClock.Instant)?
   private var asking: Task<[UInt8]?, Never>?
-  private let streamCount = Mutex(0)
+  private let streams = Mutex(Streams())
 
   init(share: ShareCalls, timing: Timing) {
     self.share = share
@@ -26,13 +33,23 @@ actor LiveFeed {
   }
 
   /// A place among the streams; nil when too many look already.
-  nonisolated func place() -> RequestPlaces.Place? {
-    let isTaken = streamCount.withLock { count in
-      guard count < Self.streamLimit else { return false }
-      count += 1
+  nonisolated func place(for member: StaffMember?) -> RequestPlaces.Place? {
+    let share = member?.role == .operator ? 0 : 1
+    let isTaken = streams.withLock { streams in
+      guard streams.count < Self.streamLimit, share == 0 || streams.ofDevelopers < Self.developerStreamLimit else {
+        return false
+      }
+      streams.count += 1
+      streams.ofDevelopers += share
       return true
     }
-    return isTaken ? RequestPlaces.Place { [self] in streamCount.withLock { $0 -= 1 } } : nil
+    guard isTaken else { return nil }
+    return RequestPlaces.Place { [self] in
+      streams.withLock { streams in
+        streams.count -= 1
+        streams.ofDevelopers -= share
+      }
+    }
   }
 
   /// A sample that is younger than an interval; nil while the share service does not answer.
@@ -61,7 +78,7 @@ extension Gateway {
   /// gateway stops.
   func live(_ exchange: IncomingRequest, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
     try Self.expectOperator(caller)
-    return try stream(exchange, each: LiveFeed.interval) { [live] caller async throws(RecordError) in
+    return try stream(exchange, of: caller, each: LiveFeed.interval) { [live] caller async throws(RecordError) in
       try Self.expectOperator(caller)
       return await live.sample().map { EventStreamText.event("sample", $0) }
     }
@@ -78,10 +95,10 @@ extension Gateway {
   ///   - piece: the next piece for the caller as they are then; nil: nothing is to be told. What it throws ends the
   ///     stream, except `tryAgainLater`.
   func stream(
-    _ exchange: IncomingRequest, each pause: Duration,
+    _ exchange: IncomingRequest, of caller: Caller, each pause: Duration,
     _ piece: @escaping @Sendable (Caller) async throws(RecordError) -> [UInt8]?
   ) throws(RecordError) -> HTTPResponse {
-    guard let place = live.place() else {
+    guard let place = live.place(for: caller.member) else {
       throw RecordError(.throttled, "Too many people look already", retryAfter: 10)
     }
     let stream = LiveStream(gateway: self, exchange: exchange.withoutPlace, place: place, pause: pause, piece: piece)

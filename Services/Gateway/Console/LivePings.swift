@@ -14,7 +14,7 @@ extension Gateway {
     query["limit"] = String(PingFeed.firstLimit)
     let feed = PingFeed(share: share, query: query)
     if let refusal = try await feed.begin(as: caller.member) { return refusal }
-    return try stream(exchange, each: PingFeed.interval) { caller async throws(RecordError) in
+    return try stream(exchange, of: caller, each: PingFeed.interval) { caller async throws(RecordError) in
       try await feed.next(as: caller.member)
     }
   }

@@ -39,20 +39,14 @@ extension Gateway {
     }
     // Without the signature, which has a second spelling that needs no key.
     let signed = token.split(separator: ".").dropLast().joined(separator: ".")
-    let used = RecordError(.authenticationFailed, "The ID token was used before")
-    let reply = try await share.call(
-      SignInByIdentity(
-        container: container, environment: environment, provider: entry.name,
-        person: SignInByIdentity.Person(found.identity), isKept: body["keep"]?.bool ?? true,
-        grant: exchange.authentication?.reply.grant, source: source, claim: claim(on: signed, until: found.expiry)))
-    if reply.refusal == .used { throw used }
+    let signIn = SignInByIdentity(
+      container: container, environment: environment, provider: entry.name,
+      person: SignInByIdentity.Person(found.identity), isKept: body["keep"]?.bool ?? true,
+      grant: exchange.authentication?.reply.grant, source: source)
+    let reply = try await enter(signIn, using: claim(on: signed, until: found.expiry))
+    if reply.refusal == .used { throw RecordError(.authenticationFailed, "The ID token was used before") }
     guard let session = reply.webAuthToken, let user = reply.userRecordName else {
       throw RecordError(.accessDenied, SignInPage.Problem.refused(reply.refusal ?? .closed).sentence)
-    }
-    // A share service of an earlier release leaves the claim to the gateway.
-    if reply.isClaimed == nil, try await !isFirstUse(of: signed, until: found.expiry) {
-      try await note(.used, of: source, container, environment)
-      throw used
     }
     var writer = JSONWriter()
     writer.beginObject()
@@ -60,6 +54,20 @@ extension Gateway {
     writer.member("userRecordName", user)
     writer.endObject()
     return Self.json(writer.bytes)
+  }
+
+  /// Opens the session and uses the token up.
+  private func enter(_ signIn: SignInByIdentity, using claim: ClaimSignature) async throws(RecordError)
+    -> SignInByIdentity.Reply
+  {
+    if let reply = try await share.callIfKnown(SignInByIdentityOnce(signIn, claim: claim)) { return reply }
+    // A share service of an earlier release knows no claim with the session: before it, so that a token that was used
+    // opens none.
+    guard try await share.call(claim).isFresh else {
+      if let source = signIn.source { try await note(.used, of: source, signIn.container, signIn.environment) }
+      return SignInByIdentity.Reply(refusal: .used)
+    }
+    return try await share.call(signIn)
   }
 
   private static func text(_ name: String, of body: JSONValue) throws(RecordError) -> String {

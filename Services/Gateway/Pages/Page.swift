@@ -84,6 +84,7 @@ struct Page {
     """
   }
 
+  /// Leaves out what changes the direction of text: somebody's name must not make the words behind it read otherwise.
   static func escaped(_ text: String) -> String {
     var escaped = ""
     for character in text.unicodeScalars {
@@ -93,6 +94,7 @@ struct Page {
       case ">": escaped += "&gt;"
       case "\"": escaped += "&quot;"
       case "'": escaped += "&#39;"
+      case "\u{202a}"..."\u{202e}", "\u{2066}"..."\u{2069}": break
       default: escaped.unicodeScalars.append(character)
       }
     }

@@ -48,7 +48,8 @@ extension Gateway {
       return SharePage.signIn(SharePage.Notice(reply.retryAfter.map { .throttled(seconds: $0) } ?? .wrong), name: name)
     }
     let ticket = ShareTicket(
-      userRecordName: user, userName: name, shortGUID: shortGUID, expiry: wallClock.now + Self.visitTime)
+      userRecordName: user, userName: name, shortGUID: shortGUID, expiry: wallClock.now + Self.visitTime,
+      ground: reply.signOutCount.map { .password(signOutCount: $0) })
     return await visit(ticket, ticket.text(signedWith: key), purpose: .resolve, request)
   }
 
@@ -72,7 +73,7 @@ extension Gateway {
       let ticket = ShareTicket(
         userRecordName: kept.userRecordName, userName: kept.userName, shortGUID: shortGUID,
         expiry: wallClock.now + Self.visitTime,
-        session: .init(container: kept.container, environment: kept.environment, grant: kept.grant))
+        ground: .session(.init(container: kept.container, environment: kept.environment, grant: kept.grant)))
       guard try await holds(ticket),
         let found = try await find(ticket, .resolve, baseURL: options.publicAddress.url(for: request)),
         found.result["serverErrorCode"] == nil
@@ -84,15 +85,22 @@ extension Gateway {
     }
   }
 
-  /// False when the session by which the visitor came has ended.
+  /// False when the session by which the visitor came has ended; for a typed password, when all sessions have.
   /// - Throws: `tryAgainLater` while the share service can't say; nothing is shown or changed then.
   private func holds(_ ticket: ShareTicket) async throws(RecordError) -> Bool {
-    guard let session = ticket.session else { return true }
-    return try await share.call(
-      VerifyGrant(
-        container: session.container, environment: session.environment, userRecordName: ticket.userRecordName,
-        grant: session.grant)
-    ).holds
+    switch ticket.ground {
+    case .session(let session):
+      return try await share.call(
+        VerifyGrant(
+          container: session.container, environment: session.environment, userRecordName: ticket.userRecordName,
+          grant: session.grant)
+      ).holds
+    case .password(let signOutCount):
+      return try await share.call(
+        VerifyVisit(userRecordName: ticket.userRecordName, signOutCount: signOutCount)
+      ).holds
+    case nil: return true
+    }
   }
 
   /// Shows the share to a visitor who has signed in, or carries out the chosen action.
@@ -147,9 +155,14 @@ extension Gateway {
     let start = forwarding.timing.now()
     let layout = try await forwarding.layout(since: start)
     let heirs = layout.heirs(of: shard)
-    guard let (holder, container, environment) = try await locate(ticket.shortGUID, heirs, layout, start),
-      ticket.session.map({ ($0.container, $0.environment) == (container, environment) }) ?? true
-    else { return nil }
+    guard let (holder, container, environment) = try await locate(ticket.shortGUID, heirs, layout, start) else {
+      return nil
+    }
+    if case .session(let session) = ticket.ground,
+      (session.container, session.environment) != (container, environment)
+    {
+      return nil
+    }
     let message = ResolveShortGUIDs(
       purpose: purpose, shard: holder, part: layout.dividedPart(of: holder), container: container,
       environment: environment,

@@ -12,12 +12,12 @@ extension Directory {
   // MARK: Sign-in
 
   /// Finds or makes the person's user and opens a session, in one change that also notes the sign-in.
-  func signIn(_ message: SignInByIdentity) throws -> SignInByIdentity.Reply {
+  /// - Parameter claim: uses the provider's token up in that change; nil: there is none, or the gateway did.
+  func signIn(_ message: SignInByIdentity, claim: ClaimSignature? = nil) throws -> SignInByIdentity.Reply {
     // A gateway of an earlier release tells no source.
     let source = message.source ?? SignInSource(way: .provider, provider: message.provider, address: "")
     return try change {
-      var reply = try admit(message, from: source)
-      reply.isClaimed = message.claim.map { _ in true }
+      let reply = try admit(message, claim, from: source)
       if let refusal = reply.refusal {
         try insert(
           NotedSignIn(
@@ -28,8 +28,10 @@ extension Directory {
     }
   }
 
-  private func admit(_ message: SignInByIdentity, from source: SignInSource) throws -> SignInByIdentity.Reply {
-    if let claim = message.claim {
+  private func admit(
+    _ message: SignInByIdentity, _ claim: ClaimSignature?, from source: SignInSource
+  ) throws -> SignInByIdentity.Reply {
+    if let claim {
       try sweepSignatures()
       guard try isFirst(claim) else { return SignInByIdentity.Reply(refusal: .used) }
     }

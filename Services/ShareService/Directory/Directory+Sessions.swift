@@ -207,9 +207,12 @@ extension Directory {
     }
   }
 
-  /// Within a change.
+  /// Within a change. Ends with the sessions what visitors of shares began by their password (`VerifyVisit`).
   /// - Parameter kept: the key of a session that stays; nil: none stays.
   func endSessions(ofUser userKey: Int64, except kept: Int64? = nil) throws {
+    try connection.statement(
+      SQL("user.signOut", "UPDATE user SET signOutCount = signOutCount + 1 WHERE id = ?1")
+    ).binding(userKey).run()
     try connection.statement(
       SQL("session.deleteUser", "DELETE FROM session WHERE user = ?1 AND id IS DISTINCT FROM ?2")
     ).binding(userKey, kept).run()

@@ -98,7 +98,7 @@ extension Directory {
   /// - Parameter passwordHash: the hash that the password was verified against.
   /// - Returns: nil when the user was disabled or the password changed meanwhile.
   func openConsole(forUser key: Int64, passwordHash: String, from source: SignInSource) throws -> ConsoleOpening? {
-    guard let recordName = try recordName(ofEnabledUser: key, passwordHash: passwordHash) else { return nil }
+    guard let recordName = try visitor(key, passwordHash: passwordHash)?.userRecordName else { return nil }
     guard try member(ofUser: key) != nil else { return .lacksRole(recordName) }
     return .token(try insertConsoleSession(ofUser: key, NotedSignIn(source: source, user: recordName)))
   }

@@ -3,6 +3,7 @@
 import Crypto
 import Records
 import SQLite
+import ServiceBus
 import ServiceKit
 
 /// A user to create.
@@ -164,12 +165,21 @@ extension Directory {
       .first { ($0.int64(0), $0.text(1)) }
   }
 
-  /// - Returns: nil for a disabled user, or when the password changed after its hash was read.
-  func recordName(ofEnabledUser key: Int64, passwordHash: String) throws -> String? {
+  /// - Returns: what holds as long as the visit may last; nil for a disabled user, or when the password changed after
+  ///   its hash was read.
+  func visitor(_ key: Int64, passwordHash: String) throws -> VerifyVisit? {
     try connection.statement(
-      SQL("user.enabled", "SELECT recordName FROM user WHERE id = ?1 AND passwordHash = ?2 AND isDisabled = 0")
-    )
-    .binding(key, passwordHash).first { $0.text(0) }
+      SQL(
+        "user.visitor",
+        "SELECT recordName, signOutCount FROM user WHERE id = ?1 AND passwordHash = ?2 AND isDisabled = 0")
+    ).binding(key, passwordHash).first { VerifyVisit(userRecordName: $0.text(0), signOutCount: $0.int64(1)) }
+  }
+
+  /// False for a disabled or deleted user, and when all sessions of the user were ended meanwhile.
+  func holds(_ visit: VerifyVisit) throws -> Bool {
+    try connection.statement(
+      SQL("user.visit", "SELECT 1 FROM user WHERE recordName = ?1 AND signOutCount = ?2 AND isDisabled = 0")
+    ).binding(visit.userRecordName, visit.signOutCount).first { _ in true } ?? false
   }
 
   /// Sets a user's password and ends the user's sessions.

@@ -65,6 +65,8 @@ enum DirectoryFormat: Int64, CaseIterable {
   case selfMadeUsers = 22
   /// The sessions that allowed devices. Cost: none, the new column is NULL: earlier permissions end by their time.
   case sessionsOfDevices = 23
+  /// How often all sessions of a user were ended. Cost: none, the new column is 0.
+  case signOuts = 24
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -167,6 +169,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .networksOfDevices: Self.deviceNetworks
     case .selfMadeUsers: Self.newcomers
     case .sessionsOfDevices: Self.deviceSessions
+    case .signOuts: "ALTER TABLE user ADD COLUMN signOutCount INTEGER NOT NULL DEFAULT 0;"
     }
   }
 

@@ -64,12 +64,12 @@ final class SignInDesk: Sendable {
     let outcome = try await look(
       at: Entry(name: message.userName, password: message.password, source: source)
     ) { [directory] known in
-      try await directory.recordName(ofEnabledUser: known.key, passwordHash: known.hash)
+      try await directory.visitor(known.key, passwordHash: known.hash)
     }
     switch outcome {
-    case .right(let recordName):
-      try await note(NotedSignIn(source: source, user: recordName))
-      return CheckPassword.Reply(userRecordName: recordName)
+    case .right(let visit):
+      try await note(NotedSignIn(source: source, user: visit.userRecordName))
+      return CheckPassword.Reply(userRecordName: visit.userRecordName, signOutCount: visit.signOutCount)
     case .wrong: return CheckPassword.Reply()
     case .wait(let seconds): return CheckPassword.Reply(retryAfter: seconds)
     }
@@ -152,12 +152,12 @@ final class SignInDesk: Sendable {
     }
   }
 
-  /// Counts tries of the operator token as those of a password, under a name that no user has.
+  /// Several operators may have the token, and share an address: wrong ones count as those of codes do.
   private func look(at operatorToken: String, from source: SignInSource) async throws
     -> Outcome<Directory.ConsoleOpening>
   {
     let counted: SignInThrottle.Attempt
-    switch begin(.name(StaffMember.tokenName), from: source.address) {
+    switch begin(.operatorToken, from: source.address) {
     case .counted(let attempt): counted = attempt
     case .wait(let seconds): return .wait(seconds: seconds)
     }

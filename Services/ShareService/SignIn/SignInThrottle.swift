@@ -7,8 +7,8 @@
 /// never waits, or any stranger could lock its user out. Guesses at one name from many addresses reduce the free
 /// attempts of each address, so a right password still succeeds at the first try.
 ///
-/// Many people share an address. So what is not one person's, a passkey or a device's code, has no limit narrower than
-/// that of the address for everything.
+/// Many people share an address. So what is not one person's, a passkey, a device's code or the operator token, has no
+/// limit narrower than that of the address for everything.
 struct SignInThrottle: Sendable {
   /// Limits for a series of failed attempts.
   struct Allowance: Hashable, Sendable {
@@ -28,9 +28,10 @@ struct SignInThrottle: Sendable {
     static let strained = Allowance(freeCount: 1, firstPause: 30_000, longestPause: 900_000, memory: 3_600_000)
     /// Attempts at one name from all addresses; nobody waits for these.
     static let name = Allowance(freeCount: .max, firstPause: 0, longestPause: 0, memory: 3_600_000)
-    /// Attempts at codes from all addresses; nobody waits for these. A code is guessed by one attempt in billions.
-    static let codes = Allowance(
-      freeCount: .max, firstPause: 0, longestPause: 0, memory: 3_600_000, drain: 3_600_000 / Int64(codeBudget))
+    /// Attempts at codes or at the operator token from all addresses; nobody waits for these. A code is guessed by one
+    /// attempt in billions.
+    static let shared = Allowance(
+      freeCount: .max, firstPause: 0, longestPause: 0, memory: 3_600_000, drain: 3_600_000 / Int64(sharedBudget))
     /// Many people share an address, and more share its networks, so the mistakes of a whole day must not add up.
     static let networks = [30, 120, 480].map {
       Allowance(freeCount: $0, firstPause: 2_000, longestPause: 300_000, memory: 900_000, drain: 900_000 / Int64($0))
@@ -55,6 +56,8 @@ struct SignInThrottle: Sendable {
     case name(String)
     /// The code of a device that waits.
     case code
+    /// The operator token.
+    case operatorToken
     /// A passkey. Nobody guesses a signature, so a failed attempt is only work for the server.
     case passkey
   }
@@ -88,8 +91,9 @@ struct SignInThrottle: Sendable {
 
   /// Failures at one name from all addresses, after which it counts as under attack.
   static let nameBudget = 50
-  /// Failures at codes in an hour from all addresses, after which they count as under attack.
-  static let codeBudget = 1000
+  /// Failures at codes in an hour from all addresses, after which they count as under attack; likewise at the operator
+  /// token.
+  static let sharedBudget = 1000
 
   /// Beyond this number the older half of the rows is forgotten.
   static let rowLimit = 60_000
@@ -107,9 +111,9 @@ struct SignInThrottle: Sendable {
       let isStrained = count(.target(target), .name, now) >= Double(Self.nameBudget)
       limits.append((pair, isStrained ? .strained : .pair))
       counted += [(pair, .strained), (.target(target), .name)]
-    case .code:
-      if count(.target(target), .codes, now) >= Double(Self.codeBudget) { limits.append((pair, .strained)) }
-      counted += [(pair, .strained), (.target(target), .codes)]
+    case .code, .operatorToken:
+      if count(.target(target), .shared, now) >= Double(Self.sharedBudget) { limits.append((pair, .strained)) }
+      counted += [(pair, .strained), (.target(target), .shared)]
     case .passkey: break
     }
     let longest = limits.map { wait($0.0, $0.1, now) }.max() ?? 0

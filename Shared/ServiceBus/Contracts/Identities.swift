@@ -107,8 +107,6 @@ public struct SignInByIdentity: Message {
     /// The operator's name for the user.
     public var userName: String?
     public var refusal: Refusal?
-    /// True if the claim was made with the answer; nil from a share service of an earlier release, which knows none.
-    public var isClaimed: Bool?
 
     public init(webAuthToken: String? = nil, userRecordName: String? = nil, userName: String? = nil) {
       self.webAuthToken = webAuthToken
@@ -158,12 +156,10 @@ public struct SignInByIdentity: Message {
   public let grant: String?
   /// nil from a gateway of an earlier release.
   public let source: SignInSource?
-  /// Uses the provider's token up, in the change that opens the session; nil: the gateway did before.
-  public let claim: ClaimSignature?
 
   public init(
     container: ContainerID, environment: Environment, provider: String, person: Person, isKept: Bool, grant: String?,
-    source: SignInSource? = nil, claim: ClaimSignature? = nil
+    source: SignInSource? = nil
   ) {
     self.container = container
     self.environment = environment
@@ -172,6 +168,23 @@ public struct SignInByIdentity: Message {
     self.isKept = isKept
     self.grant = grant
     self.source = source
+  }
+}
+
+/// Opens a session as `SignInByIdentity` does, and uses the provider's token up in the same change. A share service of
+/// an earlier release does not know the message: the gateway claims the token before it asks for the session there.
+public struct SignInByIdentityOnce: Message {
+  public static let name = "directory.sign-in-by-identity/2"
+  public static let senders: Set<Role> = [.gateway]
+  public static let isRepeatable = false
+
+  public typealias Reply = SignInByIdentity.Reply
+
+  public let signIn: SignInByIdentity
+  public let claim: ClaimSignature
+
+  public init(_ signIn: SignInByIdentity, claim: ClaimSignature) {
+    self.signIn = signIn
     self.claim = claim
   }
 }

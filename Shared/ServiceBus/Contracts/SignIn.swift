@@ -64,10 +64,13 @@ public struct CheckPassword: Message {
     public let userRecordName: String?
     /// Seconds until the next attempt counts.
     public let retryAfter: Int?
+    /// For `VerifyVisit`; nil also from a share service of an earlier release.
+    public let signOutCount: Int64?
 
-    public init(userRecordName: String? = nil, retryAfter: Int? = nil) {
+    public init(userRecordName: String? = nil, retryAfter: Int? = nil, signOutCount: Int64? = nil) {
       self.userRecordName = userRecordName
       self.retryAfter = retryAfter
+      self.signOutCount = signOutCount
     }
   }
 
@@ -128,6 +131,29 @@ public struct VerifyGrant: Message, Hashable {
     self.environment = environment
     self.userRecordName = userRecordName
     self.grant = grant
+  }
+}
+
+/// Asks whether a visitor of a share, whose password was right, may go on: no, once all sessions of the user were ended
+/// or the user was disabled.
+public struct VerifyVisit: Message, Hashable {
+  public static let name = "directory.visit/1"
+  public static let senders: Set<Role> = [.gateway]
+  public static let isRepeatable = true
+
+  public struct Reply: Codable, Sendable {
+    public let holds: Bool
+
+    public init(holds: Bool) { self.holds = holds }
+  }
+
+  public let userRecordName: String
+  /// `CheckPassword.Reply.signOutCount`: how often all sessions of the user had been ended.
+  public let signOutCount: Int64
+
+  public init(userRecordName: String, signOutCount: Int64) {
+    self.userRecordName = userRecordName
+    self.signOutCount = signOutCount
   }
 }
 

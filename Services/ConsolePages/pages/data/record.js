@@ -180,7 +180,7 @@ function showObject(view, at, record, signal) {
     view,
     async () => {
       for (const store of (await storesOf(at, signal)).slice(0, 5)) {
-        const found = await storeCall("GET", store, `objects/${record.recordName}`, { signal }).catch((error) => {
+        const found = await storeCall("GET", store, ["objects", record.recordName], { signal }).catch((error) => {
           if (error.status !== 404) throw error;
           return null;
         });

@@ -1,6 +1,6 @@
 // API tokens with their origins, and the keys of servers.
 
-import { call, get, post } from "../../core/api.js";
+import { call, CallError, get, post } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
 import { date } from "../../core/format.js";
 import { go } from "../../core/router.js";
@@ -175,13 +175,16 @@ async function newKey({ container }, done) {
       h("div", { class: "fields" }, field("Name", name), field("Acts as the user", user)),
     ],
     "Add",
-    () =>
-      post("keys", {
+    () => {
+      if (key.value.includes("PRIVATE KEY-----"))
+        throw new CallError(400, "BAD_REQUEST", "This is the private half, which stays on the server that signs");
+      return post("keys", {
         container,
         publicKey: key.value,
         name: name.value.trim() || undefined,
         user: user.value.trim() || undefined,
-      }),
+      });
+    },
   );
   if (!made) return;
   await showSecret("The key's ID", "The server sends it with each request.", copyable(made.keyID, "the ID"));

@@ -41,6 +41,17 @@ export async function disable(user) {
   if (done) act(Promise.resolve(), "The user is disabled.");
 }
 
+/** Also ends what this page does not list: sessions in the console, and visits to pages of shares. */
+export async function signOut(user) {
+  const done = await confirm(
+    `Sign ${user.name} out everywhere?`,
+    "All their sessions end, also those in this console. Tokens that an operator made stay valid.",
+    "Sign out",
+    () => post(["users", user.name, "sign-out"]),
+  );
+  if (done) act(Promise.resolve(), "The user is signed out.");
+}
+
 export async function edit(user) {
   const controls = {
     givenName: input({ value: user.givenName ?? "" }),

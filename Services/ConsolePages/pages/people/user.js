@@ -12,7 +12,7 @@ import { storeTable } from "../sync/stores.js";
 import { registrationTable } from "./registrations.js";
 import { grant, roleTable } from "./roles.js";
 import { sessionTable } from "./sessions.js";
-import { act, disable, edit, newToken, remove, setPassword, setQuota } from "./user-changes.js";
+import { act, disable, edit, newToken, remove, setPassword, setQuota, signOut } from "./user-changes.js";
 
 export function showUser(outlet, name, signal) {
   const content = place();
@@ -131,7 +131,11 @@ function view({ user, sessions, roles, registrations, stores, silent }, signal) 
         ),
       section("Devices", [silentHint(silent), pagedArray(() => stores, storeTable, signal).view]),
       section("Woken devices", pagedArray(() => registrations, registrationTable, signal).view),
-      section("Sessions", sessionTable(sessions)),
+      section(
+        "Sessions",
+        sessionTable(sessions),
+        button("Sign out everywhere", () => signOut(user)),
+      ),
       section(
         "Roles",
         roles.length ? roleTable(roles, show) : empty("No roles", "They sign in to apps, and not to this console."),

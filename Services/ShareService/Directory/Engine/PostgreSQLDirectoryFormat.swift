@@ -10,6 +10,7 @@ enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
   case networksOfDevices = 21
   case selfMadeUsers = 22
   case sessionsOfDevices = 23
+  case signOuts = 24
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
 
@@ -19,6 +20,7 @@ enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
     case .networksOfDevices: Self.deviceNetworks
     case .selfMadeUsers: Self.newcomers
     case .sessionsOfDevices: Self.deviceSessions
+    case .signOuts: "ALTER TABLE \"user\" ADD COLUMN signOutCount bigint NOT NULL DEFAULT 0"
     }
   }
 
