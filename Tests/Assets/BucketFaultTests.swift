@@ -179,6 +179,22 @@ import Testing
     #expect(try store.take(asset, into: 0) != nil)
   }
 
+  @Test func `contents that are prepared together are known together, however slow the bucket is`() async throws {
+    try await server.set([])
+    let seconds = Atomic<Int64>(0)
+    let start = Int64(Date().timeIntervalSince1970)
+    // Each request takes a second.
+    let store = try AssetEngine.bucket(
+      name, at: server.soundEndpoint, clock: { start + seconds.load(ordering: .relaxed) },
+      observe: { event in
+        if case .attempt = event { seconds.add(1, ordering: .relaxed) }
+      })
+    let assets = try (0..<8).map { try behind.put([UInt8($0)], until: Self.expiry) }
+    try store.prepare(Set(assets), for: 0)
+    #expect(seconds.load(ordering: .relaxed) > 8, "the first is found before the last is looked for")
+    for asset in assets { #expect(store.adopt(asset, into: 0) == .done(place: "shard-0")) }
+  }
+
   @Test func `a bucket is claimed once it can be used, by one installation`() async throws {
     let (first, second) = (InstallationID(signingKey: [1]), InstallationID(signingKey: [2]))
     try await server.set([.init(.refuse, "PUT", times: 99, value: 403)])

@@ -10,6 +10,7 @@ import Testing
 import WebServices
 
 @testable import ObjectPlane
+@testable import SharedStores
 @testable import WorkerHost
 
 /// Assets in both planes, over a store with files.
@@ -133,6 +134,26 @@ struct AssetPlaneTests {
     }
   }
 
+  @Test func `a repeated request is answered as stored, though its asset has left the record since`() async throws {
+    try await Uploads.with { uploads in
+      let world = uploads.world
+      let saved = try await world.operate("create", "a", fields: #"{"blob":{"value":\#(try uploads.upload("hello"))}}"#)
+        .records[0]
+      let shown = try #require(saved["fields"]?["blob"]?["value"]?["fileChecksum"]?.string)
+      let fields =
+        #"{"blob":{"value":{"fileChecksum":"\#(shown)","size":5,"downloadURL":"x"}},"title":{"value":"t"}}"#
+      let first = try await world.operate("forceUpdate", "a", fields: fields, requestID: "x:1").records[0]
+      _ = try await world.operate(
+        "forceUpdate", "a", fields: #"{"blob":{"value":\#(try uploads.upload("other"))},"n":{"value":1}}"#)
+      let again = try await world.operate("forceUpdate", "a", fields: fields, requestID: "x:1").records[0]
+      #expect(again.code == nil && again.tag == first.tag, "\(again.text)")
+      #expect(again.value("title")?.string == "t")
+      _ = try await world.operate("forceDelete", "a")
+      let gone = try await world.operate("forceUpdate", "a", fields: fields, requestID: "x:1").records[0]
+      #expect(gone.code == nil && gone.tag == first.tag, "\(gone.text)")
+    }
+  }
+
   @Test func `a receipt made anew is for another record, also when the first one is gone by then`() async throws {
     try await Uploads.with { uploads in
       let world = uploads.world
@@ -198,6 +219,24 @@ struct AssetPlaneTests {
         #expect(reply.reason?.contains("PhotoData.data: ") == true, "\(reply.text)")
       }
       #expect(try await world.liveRecords().count == 1)
+    }
+  }
+
+  @Test func `a save whose contents had to be prepared again is exported like any other`() async throws {
+    try await ObjectPlaneWorld.with(.distant) { world in
+      try await world.setUp("A")
+      let asset = try world.assets.put([1, 2, 3], until: AssetLifetime.uploadExpiry(at: world.clock.now))
+      let mine = Self.dictionary(asset, container: ObjectPlaneWorld.container, now: world.clock.now)
+      try await world.withExports {
+        let distant = try #require(world.plane.context.object.assets as? DistantAssets)
+        distant.forgetOnce()
+        let reply = try await world.save(
+          "A",
+          #"{"changeType":"insert","entity":"PhotoData","objectID":"P","attributes":{"data":{"asset":\#(mine)}}}"#)
+        #expect(reply.status == 200, "\(reply.text)")
+        while try await world.liveRecords().isEmpty { try await Task.sleep(for: .milliseconds(1)) }
+      }
+      #expect(try await world.liveRecords().map(\.recordName) == ["P"])
     }
   }
 

@@ -165,6 +165,23 @@ extension JSONValue {
   }
 
   @Test(arguments: StoreKind.allCases)
+  func `a purge that found no zone ends none that was made since, however late it is sent again`(_ kind: StoreKind)
+    async throws
+  {
+    try await ObjectPlaneWorld.with(kind) { world in
+      let a = try await Device("A", world)
+      try await world.save("A", objectChange("insert", "Tag", "T", "", ""), query: ["wait": "export"])
+      #expect(try await world.purge(home, keepsCopy: false).json["purged"]?.int64 == 1)
+      #expect(try await world.purge(home, keepsCopy: false, id: "late").json["purged"]?.int64 == 0)
+      try await a.pull()
+      try await world.save("A", objectChange("insert", "Tag", "N", "", ""), query: ["wait": "export"])
+      #expect(try await world.liveRecords().map(\.recordName) == ["N"])
+      #expect(try await world.purge(home, keepsCopy: false, id: "late").json["purged"]?.int64 == 0)
+      #expect(try await world.liveRecords().map(\.recordName) == ["N"])
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases)
   func `a move that is sent again is answered as it was, whatever has come to its zone since`(_ kind: StoreKind)
     async throws
   {

@@ -14,17 +14,18 @@ import Testing
 @Suite struct `References and grants on the object plane` {
   /// Saves a record beside the mirrored ones, as a record client does.
   private func saveRecord(
-    _ world: ObjectPlaneWorld, _ name: String, _ action: String, to target: String, type: String = "CD_Note"
+    _ world: ObjectPlaneWorld, _ name: String, _ action: String, to target: String, type: String = "CD_Note",
+    scope: DatabaseScope = .private
   ) async throws -> JSONValue {
     let body =
       #"""
       {"operations":[{"operationType":"forceUpdate","record":{"recordName":"\#(name)","recordType":"\#(type)",\#
       "fields":{"to":{"value":{"recordName":"\#(target)","action":"\#(action)"}}}}}],\#
-      "zoneID":"\#(ReservedName.privateMirrorZone)"}
+      "zoneID":"\#(scope == .public ? ReservedName.defaultZone : ReservedName.privateMirrorZone)"}
       """#
     let request = DatabaseRequest(
       plane: .record, method: "POST", path: ["records", "modify"], query: [:],
-      database: world.request("GET", "x").database, scope: .private,
+      database: world.request("GET", "x", scope: scope).database, scope: scope,
       caller: Caller(userRecordName: "_alice"), requestID: "\(name)\(action)\(target)", baseURL: "https://host")
     let answer = try await world.records.respond(to: request, body: Array(body.utf8), in: world.store, startNext: {})
     return try #require(try JSONValue(parsing: answer.body)["records"]?.elements.first)
@@ -97,6 +98,49 @@ import Testing
       #expect(
         try await saveRecord(world, "note", "VALIDATE", to: "P")["serverErrorCode"]?.string
           == "VALIDATING_REFERENCE_ERROR")
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases)
+  func `a deletion that is restored from the journal takes along what record clients tied to its object`(
+    _ kind: StoreKind
+  ) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      func declare(writers: String) {
+        var schema = Schema.initial.merging(
+          SchemaGenerator.schema(for: ModelIndex(PhotoModel.model)), replacesConflicts: false)
+        for index in schema.recordTypes.indices where schema.recordTypes[index].name == "CD_Photo" {
+          schema.recordTypes[index].grants = [
+            Schema.Grant(permissions: [.read], role: "_world"), Schema.Grant(permissions: [.create], role: "_icloud"),
+            Schema.Grant(permissions: [.write], role: writers),
+          ]
+        }
+        let note = Schema.RecordType(
+          name: "CD_Note", fields: [Schema.Field(name: "to", type: .reference)],
+          grants: [Schema.Grant(permissions: [.read, .create, .write], role: "_icloud")])
+        world.schemas.replaceSchema(
+          schema.merging(Schema(recordTypes: [note]), replacesConflicts: false), in: .development)
+      }
+      declare(writers: "_creator")
+      try await world.setUp("A", user: "_alice", scope: .public)
+      try await world.setUp("B", user: "_bob", scope: .public)
+      try await world.save("A", Self.photo, query: ["wait": "export"], user: "_alice", scope: .public)
+      #expect(try await saveRecord(world, "note", "DELETE_SELF", to: "P", scope: .public)["serverErrorCode"] == nil)
+      try await world.save("B", Self.deletion, query: ["wait": "export"], user: "_bob", scope: .public)
+      let lost = try #require(try await world.conflicts("B", user: "_bob", scope: .public).first)
+      let path = "stores/B/conflicts/\(lost["number"]?.int64 ?? 0)/restore"
+      declare(writers: "_icloud")
+      let restored = try await world.send(world.request("POST", path, user: "_bob", scope: .public))
+      #expect(restored.status == 200, "\(restored.text)")
+      let database = world.request("GET", "x", scope: .public).database
+      let live = try await world.store.read { snapshot -> [String] in
+        guard let row = try snapshot.database(database),
+          let zone = try snapshot.zone(named: ReservedName.defaultZone, in: row.key)
+        else { return [] }
+        let changes = try snapshot.changes(in: zone.key, after: 0, limit: 100)
+        return changes.filter { !$0.isDeleted }.map(\.record.recordName)
+      }
+      #expect(live == [])
     }
   }
 

@@ -49,6 +49,22 @@ import WebServices
     #expect(try await world.lookUp(["a"]).records[0].code == "NOT_FOUND")
   }
 
+  @Test func `a repetition is answered as stored, also when its record has no room for it any more`() async throws {
+    let world = try await RecordPlaneWorld.inMemory()
+    try await world.makeZone()
+    let text = String(repeating: "x", count: 600_000)
+    func save(_ name: String, _ field: String, _ text: String, _ id: String) async throws -> JSONValue {
+      try await world.operate("forceUpdate", name, fields: #"{"\#(field)":{"value":"\#(text)"}}"#, requestID: id)
+        .records[0]
+    }
+    let first = try await save("a", "mine", text, "x:1")
+    _ = try await save("a", "mine", "", "x:2")
+    _ = try await save("a", "other", text, "x:3")
+    let again = try await save("a", "mine", text, "x:1")
+    #expect(again.code == nil && again.tag == first.tag, "\(again.code ?? "")")
+    #expect(again.value("mine")?.string == text)
+  }
+
   @Test func `a request identifier is refused for another request, and free for other people`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()

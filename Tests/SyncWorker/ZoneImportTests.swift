@@ -73,6 +73,30 @@ func `an import that does not fit is refused naming the line, and nothing of it 
   }
 }
 
+@Test(arguments: StoreKind.allCases)
+func `an import makes no zone beyond those that a database has room for`(_ kind: StoreKind) async throws {
+  try await ObjectPlaneWorld.with(kind) { world in
+    let id = world.request("GET", "stores/x").database
+    try await world.store.enqueue { transaction in
+      let database = try transaction.makeDatabase(id)
+      let count = try transaction.liveZoneCount(in: database.key)
+      for number in 0..<(Limit.zonesPerDatabase - 1 - count) {
+        _ = try transaction.makeZone(named: "Z\(number)", in: database.key)
+      }
+    }.value
+    #expect(try await world.zone("POST", "import", zone: "last", as: .owner).status == 200)
+    let refused = try await world.zone("POST", "import", zone: "other", as: .owner)
+    #expect(refused.status == 413 && String(decoding: refused.bytes, as: UTF8.self).contains("QUOTA_EXCEEDED"))
+    for zone in ["last", "Z0", ReservedName.defaultZone] {
+      #expect(try await world.zone("POST", "import", zone: zone, as: .owner).status == 200, "\(zone)")
+    }
+    let zones = try await world.store.read { snapshot in
+      try snapshot.database(id).map { try snapshot.liveZoneCount(in: $0.key) }
+    }
+    #expect(zones == Limit.zonesPerDatabase)
+  }
+}
+
 @Test func `content for an import is uploaded once, and named by its receipt or, for operators, by its hash`()
   async throws
 {

@@ -48,7 +48,7 @@ package struct ExportWrites {
     /// The writes that are not refused, in order.
     package var writes: [PlannedWrite]
     /// Records that are deleted along with others (`ReferenceRules.Verdict.cascade`).
-    var cascade: [String] = []
+    package var cascade: [String] = []
     package var refused: [Refusal] = []
   }
 

@@ -49,7 +49,10 @@ extension StoreCall {
       }
       guard let database = try transaction.database(key: mirror.databaseKey),
         let zone = try transaction.zone(named: zoneID.zoneName, in: mirror.databaseKey), !zone.isDeleted
-      else { return ZonePurge() }
+      else {
+        try key.put(RequestOutcome(at: at, items: [.saved(sequence: 0)]), in: transaction)
+        return ZonePurge()
+      }
       guard try transaction.clearConflicts(of: zone, before: .purged) else { return nil }
       let count = try transaction.recordCount(in: zone.key)
       var purge = ZonePurge(count: count)

@@ -227,7 +227,7 @@ final class RecordModification: Sendable {
         let readable = try current.flatMap {
           try permissions?.mayRead($0.record) == false || visible?.isVisible($0.record) == false ? nil : $0
         }
-        let saved = try saved(by: operation, at: sequence, time: outcome.at, readable)
+        let saved = saved(by: operation, at: sequence, time: outcome.at, readable)
         items.append(.saved(saved))
         if readable != nil { seen.append(saved) }
       }
@@ -236,12 +236,12 @@ final class RecordModification: Sendable {
   }
 
   /// A record as an earlier try saved it. If it has changed since, it keeps its old tag and shows the request's own
-  /// values, so that the client's next change meets the conflict.
-  private func saved(by operation: RecordOperation, at sequence: Int64, time: Int64, _ current: StoredRecord?) throws
+  /// values, so that the client's next change meets the conflict. Values that can't be read any more are left out.
+  private func saved(by operation: RecordOperation, at sequence: Int64, time: Int64, _ current: StoredRecord?)
     -> StoredRecord
   {
     if let current, current.sequence == sequence { return current }
-    let patch = try operation.patch.get()
+    let patch = (try? operation.patch.get()) ?? RecordPatch()
     var stamp = stamp
     stamp.timestamp = time
     let base =
@@ -249,7 +249,7 @@ final class RecordModification: Sendable {
       ?? Record(
         recordName: operation.recordName, recordType: patch.recordType ?? "", fields: Fields(), created: stamp,
         modified: stamp)
-    let record = try patch.applied(to: base, merging: operation.kind.merges, stamp: stamp)
+    let record = patch.shown(in: base, merging: operation.kind.merges, stamp: stamp)
     return StoredRecord(record: record, isDeleted: false, sequence: sequence, origin: 0, sequenceOfOthers: 0)
   }
 }

@@ -122,6 +122,9 @@ struct HeldChangesPage: Codable, Sendable {
     let key: Int64
     let name: String
     let attempts: Int
+    /// When the object was first held back, in milliseconds since 1970; nil from an earlier release. Keys are given out
+    /// again.
+    let firstAt: Int64?
     /// `QuarantineCause`.
     let cause: Int
     /// The zone that holds or held the object; empty when unknown.
@@ -143,6 +146,8 @@ struct AcknowledgeHeld: Codable, Sendable {
     let key: Int64
     let name: String
     let attempts: Int
+    /// As the page had it.
+    let firstAt: Int64?
   }
 
   let rows: [Row]

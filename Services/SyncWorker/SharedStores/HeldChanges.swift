@@ -41,8 +41,8 @@ extension StoreCall {
         let zoneName = try locator.zone(of: name)?.zoneName ?? locator.lostZone(of: name) ?? ""
         page.rows.append(
           HeldChangesPage.Row(
-            key: row.key, name: row.name, attempts: row.attempts, cause: row.cause, zoneName: zoneName, payload: payload
-          ))
+            key: row.key, name: row.name, attempts: row.attempts, firstAt: row.firstAt, cause: row.cause,
+            zoneName: zoneName, payload: payload))
         byteCount += payload?.count ?? 0
       }
       return page
@@ -58,9 +58,9 @@ extension StoreCall {
     let commit = store.enqueue { transaction in
       let mirror = try mirror(in: transaction)
       for row in asked.rows {
-        // A row that was tried again in the meantime has other content.
+        // A row that was tried again in the meantime has other content, and so has one that went and came again.
         guard let current = try transaction.quarantined(row.name, of: mirror.key), current.key == row.key,
-          current.attempts == row.attempts
+          current.attempts == row.attempts, row.firstAt ?? current.firstAt == current.firstAt
         else { continue }
         try transaction.removeQuarantined(row.name, of: mirror.key)
       }
@@ -97,7 +97,9 @@ extension SharedHome {
         as: HeldChangesPage.self)
       if !page.rows.isEmpty {
         try await journal(page.rows, of: owner, into: store)
-        let rows = page.rows.map { AcknowledgeHeld.Row(key: $0.key, name: $0.name, attempts: $0.attempts) }
+        let rows = page.rows.map {
+          AcknowledgeHeld.Row(key: $0.key, name: $0.name, attempts: $0.attempts, firstAt: $0.firstAt)
+        }
         let body: [UInt8]
         do {
           body = try MessagePackEncoder().encode(AcknowledgeHeld(rows: rows))

@@ -263,12 +263,17 @@ package struct RestoredChanges: Sendable {
     }
     commit.restrictMerges(to: access)
     let writer = commit.serversWriter(to: zone)
-    for write in verdict.writes {
+    let going = Set(verdict.cascade)
+    for write in verdict.writes where !going.contains(write.item.recordName) {
       let existing = try source.row(named: write.item.recordName)
       switch write.item {
       case .save(let record, _): _ = try writer.save(record, replacing: existing)
       case .delete: if let existing { _ = try writer.delete(existing, modified: stamp) }
       }
+    }
+    for name in verdict.cascade {
+      guard let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { continue }
+      _ = try writer.delete(stored, modified: stamp)
     }
     let effects = try commit.finish()
     try contents.complete()

@@ -53,8 +53,11 @@ extension ZoneCall {
   private func write(_ lines: ZoneLines, merges: Bool, _ terms: CommitTerms, in transaction: any ShardTransaction)
     throws -> ImportResult
   {
-    let commit = try terms.begin(in: transaction.makeDatabase(request.database), transaction)
-    let zone = try commit.makeZone(named: zoneName)
+    let database = try transaction.makeDatabase(request.database)
+    let live = try transaction.zone(named: zoneName, in: database.key).flatMap { $0.isDeleted ? nil : $0 }
+    if live == nil, zoneName != ReservedName.defaultZone { try ZoneRoom.check(in: database, transaction) }
+    let commit = try terms.begin(in: database, transaction)
+    let zone = try live ?? commit.makeZone(named: zoneName)
     let writer = commit.serversWriter(to: zone)
     var changes: [(record: Record, existing: StoredRecord?)] = []
     var presentCount = 0

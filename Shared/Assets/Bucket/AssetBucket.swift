@@ -19,7 +19,7 @@ public final class AssetBucket: AssetStore {
   private struct Known {
     let isPresent: Bool
     /// Seconds since 1970.
-    let until: Int64
+    var until: Int64
   }
 
   private struct Search {
@@ -78,9 +78,12 @@ public final class AssetBucket: AssetStore {
   // MARK: A shard's contents
 
   /// Asks for one content after the other, and gives up after a while: the next attempt finds what was copied.
+  ///
+  /// The first content is known for as long as the last one, because a commit needs all of them.
   public func prepare(_ assets: Set<Asset>, for shard: Int) throws(AssetError) {
     let deadline = connection.now + Self.preparationSeconds
     var hours: [Int64]?
+    defer { prolong(assets.map { Place(shard: shard, hash: $0.hash) }) }
     for asset in Self.ascending(assets) {
       if connection.now >= deadline { throw .unavailable("\(location): copies for shard \(shard) take too long") }
       let place = Place(shard: shard, hash: asset.hash)
@@ -104,6 +107,13 @@ public final class AssetBucket: AssetStore {
       guard case .success(let isPresent) = found, !search.isOutdated else { return }
       if state.known.count >= Self.knownLimit { state.known = [:] }
       state.known[place] = Known(isPresent: isPresent, until: until)
+    }
+  }
+
+  private func prolong(_ places: [Place]) {
+    let until = connection.now + Self.knownSeconds
+    state.withLock { state in
+      for place in places { state.known[place]?.until = until }
     }
   }
 

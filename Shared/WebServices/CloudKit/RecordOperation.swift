@@ -162,6 +162,25 @@ extension RecordPatch {
   /// - Throws: `QUOTA_EXCEEDED` for a record above the limit; `BAD_REQUEST` for an asset that has no receipt and is not
   ///   in the field.
   public func applied(to record: Record, merging: Bool, stamp: Stamp) throws(RecordError) -> Record {
+    let result = try merged(into: record, merging: merging, stamp: stamp) { error throws(RecordError) in throw error }
+    let byteCount = result.fields.byteCount
+    guard byteCount <= Limit.recordByteCount else {
+      throw RecordError(
+        .quotaExceeded, "record '\(record.recordName)' has \(byteCount) bytes, the limit is \(Limit.recordByteCount)")
+    }
+    return result
+  }
+
+  /// The record with as much of the patch as it can take, whatever its size: a repeated request was stored when the
+  /// record was another one. A field whose asset can't be found stays as it is, or away.
+  public func shown(in record: Record, merging: Bool, stamp: Stamp) -> Record {
+    merged(into: record, merging: merging, stamp: stamp) { _ in }
+  }
+
+  /// - Parameter unresolved: told the error of a field that is left out.
+  private func merged<Refusal: Error>(
+    into record: Record, merging: Bool, stamp: Stamp, _ unresolved: (RecordError) throws(Refusal) -> Void
+  ) throws(Refusal) -> Record {
     var result = record
     result.modified = stamp
     if !merging {
@@ -176,17 +195,13 @@ extension RecordPatch {
           field?.value = try value.resolvingShownAssets(in: record.fields[change.name]?.value)
         }
       } catch {
-        throw error.within("\(record.recordType).\(change.name)")
+        try unresolved(error.within("\(record.recordType).\(change.name)"))
+        continue
       }
       result.fields[change.name] = field
     }
     if case .set(let parent) = parent { result.parent = parent }
     if result.shortGUID == nil { result.shortGUID = shortGUID }
-    let byteCount = result.fields.byteCount
-    guard byteCount <= Limit.recordByteCount else {
-      throw RecordError(
-        .quotaExceeded, "record '\(record.recordName)' has \(byteCount) bytes, the limit is \(Limit.recordByteCount)")
-    }
     return result
   }
 }

@@ -14,6 +14,8 @@ public final class DistantAssets: AssetStore {
     var known: Set<Asset> = []
     var leaving: Set<[UInt8]> = []
     var failure: AssetError?
+    /// Commits that come after the time in which a preparation is known.
+    var lateCommitCount = 0
     var losesRemovals = false
     /// The removals without an answer.
     var lost: [(hashes: [[UInt8]], shard: Int)] = []
@@ -45,6 +47,9 @@ public final class DistantAssets: AssetStore {
   public var callCount: Int { state.withLock(\.callCount) }
 
   public func fail(with failure: AssetError?) { state.withLock { $0.failure = failure } }
+
+  /// The next content that a commit wants is no longer known.
+  public func forgetOnce() { state.withLock { $0.lateCommitCount += 1 } }
 
   /// From now on removals get no answer. They are carried out by `carryOutLostRemovals`.
   public func loseRemovals() { state.withLock { $0.losesRemovals = true } }
@@ -97,7 +102,12 @@ public final class DistantAssets: AssetStore {
   }
 
   public func adopt(_ asset: Asset, into shard: Int) throws(AssetError) -> Adoption {
-    let isKnown = state.withLock { $0.known.remove(asset) != nil }
+    let isKnown = state.withLock { state in
+      guard state.known.remove(asset) != nil else { return false }
+      if state.lateCommitCount == 0 { return true }
+      state.lateCommitCount -= 1
+      return false
+    }
     return isKnown ? try near.adopt(asset, into: shard) : .unprepared
   }
 
