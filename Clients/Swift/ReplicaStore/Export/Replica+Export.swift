@@ -12,12 +12,21 @@ extension Replica {
   }
 
   package func acknowledge(_ batch: ExportBatch, historyToken: String) async throws(StoreError) {
+    if !batch.checksums.isEmpty { try await readWaitingSaves() }
     try await write { writer, outcome in
       try Outbox(writer).acknowledge(batch)
       var position = writer.position
       position.serverHistoryToken = historyToken
       outcome.position = position
     }
+  }
+
+  /// The commits before one that asks what waiting saves name: the app saves between them.
+  private func readWaitingSaves() async throws(StoreError) {
+    while try await write({ writer, outcome in
+      outcome.changesFigures = false
+      return try WaitingSaves(writer.connection).readNext()
+    }) {}
   }
 
   package func sendAgain() async throws(StoreError) {

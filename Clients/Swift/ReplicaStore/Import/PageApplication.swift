@@ -334,7 +334,7 @@ final class PageApplication {
     }
     // A save that named it may be undone.
     let isAtServer = try tables.connection.statement(Self.isAtServer).binding(name.checksum).first { $0.bool(0) }
-    if isAtServer == false { try WaitingContents.noteAtServer([name.checksum], tables.connection) }
+    if isAtServer == false { try WaitingSaves.noteAtServer([name.checksum], tables.connection) }
   }
 
   /// An address is valid for 15 minutes.
