@@ -87,7 +87,8 @@ public struct StoreHooks: Sendable {
   public var accountChanged: (@Sendable (_ former: String, _ user: String) async -> AccountDecision)?
   /// The server refused a save that was accepted here. A process that ends before its answer is asked again by the
   /// next. nil: the save waits among the rejections, and its objects become what the server has. Objects that are sent
-  /// again (`reupload`) stay as they are.
+  /// again (`reupload`) stay as they are, also after `revert`: the save changed nothing here. Only `discard` gives them
+  /// up.
   public var saveRejected: (@Sendable (Rejection) async -> RejectionDecision)?
 
   public init() {}

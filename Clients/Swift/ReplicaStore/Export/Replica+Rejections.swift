@@ -27,14 +27,16 @@ extension Replica {
   }
 
   package func revert(_ identifier: String) async throws(StoreError) {
-    try await write { writer, _ in try RejectedRow(identifier, writer.snapshot, writer.tables)?.decide() }
+    try await write { writer, _ in
+      guard let row = try RejectedRow(identifier, writer.snapshot, writer.tables) else { return }
+      // It changed nothing here that could be undone, and the server has nothing of it.
+      try row.isSentAgain ? row.keep() : row.decide()
+    }
   }
 
   package func keep(_ identifier: String) async throws(StoreError) {
     try await write { writer, _ in
-      guard let kept = try RejectedRow(identifier, writer.snapshot, writer.tables) else { return }
-      for change in kept.transaction.changes { try kept.marks.add(change) }
-      try kept.decide()
+      try RejectedRow(identifier, writer.snapshot, writer.tables)?.keep()
     }
   }
 
@@ -117,6 +119,14 @@ struct RejectedRow {
     let pending = PendingMarks(tables, number: key, of: transaction)
     for change in rest.changes { try pending.add(change) }
     return true
+  }
+
+  /// Its objects are those of an ended zone, or of a former account.
+  var isSentAgain: Bool { transaction.author == MirroringAuthor.reupload }
+
+  func keep() throws {
+    for change in transaction.changes { try marks.add(change) }
+    try decide()
   }
 
   func decide() throws { try connection.statement(Self.decide).binding(identifier).run() }
