@@ -3,6 +3,7 @@
 import Foundation
 import ReplicaStore
 import ReplicaSync
+import Synchronization
 import Testing
 
 @testable import AquiferClient
@@ -30,6 +31,35 @@ struct AccountFileTests {
     #expect(try change(from: "_ada", to: "_cleo") != bens)
     // Ben begins anew.
     #expect(try change(from: "_cleo", to: "_ben") != bens)
+  }
+
+  @Test func `a named reader is told nothing of another account's file, which takes the place of its own meanwhile`()
+    async throws
+  {
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    let description = StoreDescription(path: path, configuration: "Cloud", cloudOptions: .photos())
+    let container = try await PersistentContainer(.photos, stores: [description])
+    let store = container.opened[0]
+    for title in ["a", "b"] { try await container.save { try $0.insert(Photo(title: title)) } }
+    let adas = store.file.identifier
+    var request = HistoryRequest()
+    request.limit = 1
+    let told = Mutex<[HistoryToken]>([])
+    try await container.consume("reader", request) { page in
+      told.withLock { $0 += page.transactions.map(\.token) }
+      guard store.file.identifier == adas else { return }
+      let release = try await store.change(from: "_ada", to: "_ben", .keepApart).release
+      try await container.save { try $0.insert(Photo(title: "ben's")) }
+      await release()
+    }
+    #expect(told.withLock(\.self) == [HistoryToken([adas: 1])])
+    try await container.consume("reader", request) { page in told.withLock { $0 += page.transactions.map(\.token) } }
+    #expect(told.withLock(\.self) == [HistoryToken([adas: 1]), HistoryToken([store.file.identifier: 1])])
+    // Nobody kept the position of the first page, so it is told again.
+    try await store.change(from: "_ben", to: "_ada", .keepApart).release()
+    try await container.consume("reader", request) { page in told.withLock { $0 += page.transactions.map(\.token) } }
+    #expect(told.withLock(\.self).suffix(2) == [HistoryToken([adas: 1]), HistoryToken([adas: 2])])
+    await container.close()
   }
 
   @Test func `a file with objects of another account is refused, and stays that account's`() async throws {
