@@ -24,7 +24,8 @@ public struct CloudOptions: Sendable {
 
 /// One store (`NSPersistentStoreDescription`). History is always kept, and remote changes are always told.
 public struct StoreDescription: Sendable {
-  /// A file; nil: in memory, gone with the process.
+  /// A file; nil: in memory, gone with the process. If that is killed, the next process that opens such a store an hour
+  /// later or more removes what it left; other users of the machine never read it.
   public var path: String?
   /// One of the model's; nil: all entities.
   public var configuration: String?
