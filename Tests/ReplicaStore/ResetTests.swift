@@ -54,6 +54,19 @@ func `objects of a paused zone stay through a reset, whose pages do not tell the
   #expect(try await store.replica.zones().map(\.isPaused) == [false])
 }
 
+@Test func `a reset has the shares asked for that the store knows, because no page tells of one that is gone`()
+  async throws
+{
+  let store = try await TestStore.make()
+  try await store.replica.apply(page("t1", saved("Photo", "P1")), event: nil)
+  try await store.replica.cacheShare(Data("{}".utf8), permission: .owner, of: zone)
+  try await store.replica.beginReset(reason: "test")
+  try await store.replica.apply(resetPage("r1", isDone: false, saved("Photo", "P1")), event: nil)
+  #expect(try await store.replica.position().staleShares == nil)
+  try await store.replica.apply(resetPage("r2", isDone: true), event: nil)
+  #expect(try await store.replica.position().staleShares == [zone])
+}
+
 @Test func `a reset that tells of a zone's end ends its share and its pause here`() async throws {
   let store = try await TestStore.make()
   try await store.replica.apply(page("t1", saved("Photo", "P1")), event: nil)

@@ -174,6 +174,8 @@ extension Writer {
     if isDone { try shadow.swap(into: application) }
     try finish(history, author: MirroringAuthor.reset, application, &outcome)
     guard isDone else { return told.applied(page, again, didSwap: false) }
+    // No page tells of a share that is gone.
+    position.noteShares(of: try application.zonesWithShares())
     position.resetReason = nil
     position.tokenBeforeReset = nil
     position.failedResetCount = 0
