@@ -42,18 +42,10 @@ final class TemporaryFolder: Sendable {
       let path = "\(parent)/\(name)"
       var status = stat()
       guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR, status.st_uid == geteuid(),
-        lstat("\(path)/lock", &status) == 0, written(status) < (now - age) / 1000
+        ContentFile.byteCount("\(path)/lock", writtenBefore: now - age) != nil
       else { continue }
       guard let lock = try? FileLock("\(path)/lock") else { continue }
       withExtendedLifetime(lock) { try? FileManager.default.removeItem(atPath: path) }
     }
-  }
-
-  private static func written(_ status: stat) -> Int64 {
-    #if canImport(Darwin)
-      Int64(status.st_mtimespec.tv_sec)
-    #else
-      Int64(status.st_mtim.tv_sec)
-    #endif
   }
 }
