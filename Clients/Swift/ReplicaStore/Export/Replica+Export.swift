@@ -33,6 +33,9 @@ extension Replica {
     // None of the zones' objects names a position of the server's former life.
     _ = try await writeBehindZones { writer, outcome in
       try ExportedSaves(writer).sendAgain()
+      var position = writer.position
+      position.isTokenRefused = true
+      outcome.position = position
       outcome.hasExports = true
     }
   }

@@ -46,7 +46,7 @@ extension Replica {
       // What no later save changed.
       outcome.hasExports = try row.enqueue { transaction in
         transaction.changes = try transaction.changes.compactMap(row.marks.remaining)
-        transaction.importToken = writer.position.importToken
+        transaction.importToken = writer.position.shownToken
       }
       return true
     }

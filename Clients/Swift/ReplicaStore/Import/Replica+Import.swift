@@ -178,6 +178,7 @@ extension Writer {
     position.noteShares(of: try application.zonesWithShares())
     position.resetReason = nil
     position.tokenBeforeReset = nil
+    position.isTokenRefused = nil
     position.failedResetCount = 0
     if page.isInitialImportDone { position.isInitialImportDone = true }
     outcome.endsReset = true
