@@ -4,8 +4,8 @@ import MirrorWire
 import SQLite
 
 /// An index in the writer's memory: the objects that the outbox names, and the contents that the outbox and rejected
-/// saves name. Triggers note each row that comes, changes or goes, so no commit has to think of the index. A row is read
-/// once, when somebody asks. Not Sendable: it lives within the writer's transaction.
+/// saves name. Triggers note each row that comes, changes or goes, so no commit has to think of the index. A row is
+/// read once, when somebody asks. Not Sendable: it lives within the writer's transaction.
 struct WaitingSaves {
   private let connection: Connection
 
