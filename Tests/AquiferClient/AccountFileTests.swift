@@ -1,8 +1,10 @@
 // Which file of a store is whose: no account comes to another one's objects.
 
+import Dispatch
 import Foundation
 import ReplicaStore
 import ReplicaSync
+import Synchronization
 import Testing
 
 @testable import AquiferClient
@@ -30,6 +32,69 @@ struct AccountFileTests {
     #expect(try change(from: "_ada", to: "_cleo") != bens)
     // Ben begins anew.
     #expect(try change(from: "_cleo", to: "_ben") != bens)
+  }
+
+  @Test func `a named reader is told nothing of another account's file, which takes the place of its own meanwhile`()
+    async throws
+  {
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    let description = StoreDescription(path: path, configuration: "Cloud", cloudOptions: .photos())
+    let container = try await PersistentContainer(.photos, stores: [description])
+    let store = container.opened[0]
+    for title in ["a", "b"] { try await container.save { try $0.insert(Photo(title: title)) } }
+    let adas = store.file.identifier
+    var request = HistoryRequest()
+    request.limit = 1
+    let told = Mutex<[HistoryToken]>([])
+    try await container.consume("reader", request) { page in
+      told.withLock { $0 += page.transactions.map(\.token) }
+      guard store.file.identifier == adas else { return }
+      let release = try await store.change(from: "_ada", to: "_ben", .keepApart).release
+      try await container.save { try $0.insert(Photo(title: "ben's")) }
+      await release()
+    }
+    #expect(told.withLock(\.self) == [HistoryToken([adas: 1])])
+    try await container.consume("reader", request) { page in told.withLock { $0 += page.transactions.map(\.token) } }
+    #expect(told.withLock(\.self) == [HistoryToken([adas: 1]), HistoryToken([store.file.identifier: 1])])
+    // Nobody kept the position of the first page, so it is told again.
+    try await store.change(from: "_ben", to: "_ada", .keepApart).release()
+    try await container.consume("reader", request) { page in told.withLock { $0 += page.transactions.map(\.token) } }
+    #expect(told.withLock(\.self).suffix(2) == [HistoryToken([adas: 1]), HistoryToken([adas: 2])])
+    await container.close()
+  }
+
+  @Test func `objects that the app saves while a former account's are copied are copied, too`() async throws {
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    let description = StoreDescription(path: path, configuration: "Cloud", cloudOptions: .photos())
+    // Identifiers that are made after the call that sets it: of the new file, and then of the copy's event.
+    let countdown = Mutex<Int?>(nil)
+    let held = Mutex<PersistentContainer?>(nil)
+    var surroundings = Surroundings.system
+    surroundings.makeUUID = {
+      let isCopied = countdown.withLock { count in
+        count = count.map { $0 - 1 }
+        return count == 0
+      }
+      if isCopied, let container = held.withLock(\.self) {
+        let isSaved = DispatchSemaphore(value: 0)
+        Task {
+          _ = try? await container.save { try $0.insert(Photo(title: "beside")) }
+          isSaved.signal()
+        }
+        isSaved.wait()
+      }
+      return .random()
+    }
+    let container = try await PersistentContainer(
+      .photos, stores: [description], account: nil, surroundings: surroundings, transport: CurlTransport())
+    try await container.save { try $0.insert(Photo(title: "before")) }
+    held.withLock { $0 = container }
+    countdown.withLock { $0 = 2 }
+    try await container.opened[0].change(from: "_ada", to: "_ben", .reupload).release()
+    held.withLock { $0 = nil }
+    #expect(countdown.withLock { $0.map { $0 <= 0 } } == true)
+    #expect(try await container.fetch(Photo.all.sorted(\.title.ascending)).map(\.title) == ["before", "beside"])
+    await container.close()
   }
 
   @Test func `a file with objects of another account is refused, and stays that account's`() async throws {

@@ -195,6 +195,27 @@ private struct Question: CustomTestStringConvertible, Sendable {
   await container.close()
 }
 
+@Test func `history is kept for a new named reader before it has read its first page`() async throws {
+  let test = try await TestContainer()
+  let (container, store) = (test.container, test.container.stores[0])
+  for title in ["a", "b", "c"] { try await container.save { try $0.insert(Photo(title: title)) } }
+  var request = HistoryRequest()
+  request.limit = 1
+  let told = Mutex<[Int64]>([])
+  for _ in 0..<2 {
+    try await container.consume("slow", request) { page in
+      try await container.purgeHistory(before: .distantFuture, in: store)
+      told.withLock { $0 += page.transactions.map(\.transactionNumber) }
+    }
+  }
+  #expect(told.withLock(\.self) == [1, 2, 3])
+  // One whose beginning was purged does not begin, and so it keeps nothing.
+  try await container.purgeHistory(before: .distantFuture, in: store)
+  let early = HistoryRequest(after: HistoryToken([store.identifier: 1]))
+  await #expect(throws: StoreError.historyTokenExpired) { try await container.consume("late", early) { _ in } }
+  try await container.consume("late") { _ in Issue.record("nothing is left to be read") }
+}
+
 @Test(arguments: [false, true])
 func `history older than a store keeps is gone when it opens again, unless it was not sent`(_ isMirrored: Bool)
   async throws

@@ -43,6 +43,38 @@ import Testing
   #expect(try context.object(photo.id)?.title == "c")
 }
 
+@Test(.timeLimit(.minutes(1))) @MainActor
+func `listeners of the view's context hear what differs when it is given another generation`() async throws {
+  let test = try await TestContainer()
+  let (container, context) = (test.container, test.container.viewContext)
+  context.automaticallyMergesChangesFromParent = false
+  #expect(try context.fetch(Photo.all) == [])
+  var changes = context.changes.makeAsyncIterator()
+  let former = try await container.currentQueryGeneration()
+  let photo = try await container.save { try $0.insert(Photo(title: "a")) }.value
+  try context.setQueryGeneration(from: .current)
+  #expect(await changes.next()?.inserted == [photo.id.any])
+  // No history tells what to undo.
+  try context.setQueryGeneration(from: .of(former))
+  #expect(await changes.next()?.invalidatedAllObjects == true)
+  try await container.save { try $0.update(photo.id) { $0.title = "b" } }
+  try context.setQueryGeneration(from: .unpinned)
+  let last = try #require(await changes.next())
+  #expect(last.inserted == [photo.id.any] && last.updated.isEmpty && !last.invalidatedAllObjects)
+}
+
+@Test(.timeLimit(.minutes(1))) @MainActor func `what the view's context tells ends when the container closes`()
+  async throws
+{
+  let test = try await TestContainer()
+  let context = test.container.viewContext
+  var changes = context.changes.makeAsyncIterator()
+  await test.container.close()
+  #expect(await changes.next() == nil)
+  var late = context.changes.makeAsyncIterator()
+  #expect(await late.next() == nil)
+}
+
 @Test @MainActor func `what an object went through between two states is told as one difference`() async throws {
   let test = try await TestContainer()
   let (container, context) = (test.container, test.container.viewContext)

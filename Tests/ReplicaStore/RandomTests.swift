@@ -156,7 +156,8 @@ private struct Twins {
       let (own, expected) = (try await store.related("Photo", photo, "tags"), Set(naive.tags(photo)))
       if own != expected { return "\(photo): \(own), \(expected), \(events(of: photo))" }
     }
-    // Kept from one commit to the next, so each step comes after a look at them.
+    // Each step comes after a look at the index, and at the figures, which are kept from one commit to the next.
+    if let difference = try await store.indexDifference() { return "\(difference), \(log.suffix(3))" }
     let (kept, read) = (try await store.replica.figures(), try await store.replica.readFigures())
     return kept == read ? nil : "figures: \(kept), \(read), \(log.suffix(3))"
   }

@@ -53,6 +53,22 @@ import Testing
   #expect(Set(rest) == ["P1", "T2", "T3"])
 }
 
+@Test func `a kept save leaves what a later save has changed alone when the app tries it again`() async throws {
+  let store = try await TestStore.make()
+  try await store.replica.apply(page("t1", saved("Photo", "P1", ["size": .integer(1)])), event: nil)
+  try await store.save { try $0.update("Photo", "P1", ["size": .integer(2)]) }
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+  let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  try await store.replica.keep(identifier)
+  try await store.save { try $0.update("Photo", "P1", ["size": .integer(3)]) }
+  try await store.export()
+  try await store.replica.retry(identifier)
+  #expect(try await store.values("Photo", "P1")?["size"] == .integer(3))
+  #expect(try await store.outbox().isEmpty)
+  #expect(try await store.replica.rejected().isEmpty)
+}
+
 @Test func `a decision about a refused save is asked for until there is one, also by a later process`() async throws {
   let folder = try World.folder()
   let path = "\(folder.path)/store.sqlite"

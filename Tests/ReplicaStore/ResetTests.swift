@@ -54,6 +54,48 @@ func `objects of a paused zone stay through a reset, whose pages do not tell the
   #expect(try await store.replica.zones().map(\.isPaused) == [false])
 }
 
+@Test func `a save that is made during a reset is based on what the store shows, and not on the second file`()
+  async throws
+{
+  let store = try await TestStore.make()
+  try await store.replica.apply(page("t1", saved("Photo", "P1", ["size": .integer(1)])), event: nil)
+  func save(_ size: Int64, basedOn generation: Generation? = nil) async throws -> String? {
+    var options = SaveOptions()
+    options.base = generation
+    _ = try await store.replica.save(options) { try $0.update("Photo", "P1", ["size": .integer(size)]) }
+    return try await store.outbox().last?.importToken
+  }
+  try await store.replica.beginReset(reason: "test")
+  try await store.replica.apply(
+    resetPage("r1", isDone: false, saved("Photo", "P1", ["size": .integer(7)])), event: nil)
+  #expect(try await save(2) == "t1")
+  let generation = try store.replica.pin()
+  #expect(try await save(3, basedOn: generation) == "t1")
+  try await store.replica.apply(resetPage("r2", isDone: true), event: nil)
+  #expect(try await save(4) == "r2")
+  // A restored server refuses all tokens of its former life.
+  try await store.replica.sendAgain()
+  #expect(try await save(5) == nil)
+  try await store.replica.beginReset(reason: "test")
+  try await store.replica.apply(resetPage("r3", isDone: false), event: nil)
+  #expect(try await save(6) == nil)
+  try await store.replica.apply(resetPage("r4", isDone: true, saved("Photo", "P1")), event: nil)
+  #expect(try await save(7) == "r4")
+}
+
+@Test func `a reset has the shares asked for that the store knows, because no page tells of one that is gone`()
+  async throws
+{
+  let store = try await TestStore.make()
+  try await store.replica.apply(page("t1", saved("Photo", "P1")), event: nil)
+  try await store.replica.cacheShare(Data("{}".utf8), permission: .owner, of: zone)
+  try await store.replica.beginReset(reason: "test")
+  try await store.replica.apply(resetPage("r1", isDone: false, saved("Photo", "P1")), event: nil)
+  #expect(try await store.replica.position().staleShares == nil)
+  try await store.replica.apply(resetPage("r2", isDone: true), event: nil)
+  #expect(try await store.replica.position().staleShares == [zone])
+}
+
 @Test func `a reset that tells of a zone's end ends its share and its pause here`() async throws {
   let store = try await TestStore.make()
   try await store.replica.apply(page("t1", saved("Photo", "P1")), event: nil)

@@ -1,5 +1,6 @@
 // Purges of zones while objects wait to be sent again.
 
+import FoundationEssentials
 import MirrorWire
 import Testing
 
@@ -86,6 +87,39 @@ import Testing
   #expect(try await store.names(Query("Tag")) == ["S1"])
   try await store.replica.apply(page("t4", ended(.delete)), event: nil)
   #expect(try await store.names(Query("Tag")).isEmpty)
+  #expect(try await store.names(Query("Photo")).isEmpty)
+}
+
+@Test func `refused objects that are sent again stay when the app reverts that, also over a reset, until it discards`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+  let error = ServerError(status: 413, serverErrorCode: "QUOTA_EXCEEDED", reason: "no")
+  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  try await store.replica.revert(identifier)
+  #expect(try await store.replica.undecided().isEmpty)
+  #expect(try await store.replica.rejected().map(\.identifier) == [identifier])
+  #expect(try await store.replica.figures().pendingObjects == 4)
+  try await store.replica.beginReset(reason: "test")
+  let done = ImportPage.Reset(reason: "test", done: true)
+  try await store.replica.apply(page("r1", saved("Tag", "T9"), reset: done), event: nil)
+  #expect(try await Set(store.names(Query("Tag"))) == ["T1", "S1", "T9"])
+  #expect(try await store.values("Photo", "P1")?["album"] == .object("A1"))
+  #expect(try await store.related("Photo", "P1", "tags") == ["T1", "S1"])
+  // Another device has sent one of them.
+  try await store.replica.discard(identifier)
+  #expect(try await store.replica.figures().pendingObjects == 0)
+  let listed = try await store.replica.objectsToReread(limit: 10)
+  #expect(Set(listed.map(\.recordName)) == ["A1", "P1", "T1", "S1"])
+  let json = #"""
+    {"entity":"Tag","objectID":"T1","zoneID":{"zoneName":"\#(zone.zoneName)","ownerRecordName":"_me"},\#
+    "attributes":{"name":"sea"},"relationships":{},"syncState":"exported"}
+    """#
+  let answer = try JSONDecoder().decode(ObjectAnswer.self, from: Data(json.utf8))
+  for object in listed { try await store.replica.reread(object, as: object.recordName == "T1" ? answer : nil) }
+  #expect(try await Set(store.names(Query("Tag"))) == ["T1", "T9"])
   #expect(try await store.names(Query("Photo")).isEmpty)
 }
 

@@ -2,6 +2,7 @@
 
 import History
 import ObjectModel
+import RecordStore
 import Records
 import Testing
 
@@ -53,6 +54,34 @@ struct RenamedAttributeTests {
       try await save("pad", #"{"changeType":"update","entity":"Tag","objectID":"T","attributes":{"label":"Ebb"}}"#)
       try await phone.pull()
       #expect(phone.graph.objects["T"]?["name"] == "\"Calm\"")
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases)
+  func `a rule by an attribute's former name leaves records alone that have a value under the later name`(
+    _ kind: StoreKind
+  ) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      world.declareTags()
+      world.schemas.add(Self.renamed, to: .development)
+      try await world.setUp("phone")
+      let pad = try await Device("pad", world)
+      let body = #"{"modelHash":"\#(ModelIndex(Self.renamed).modelHash)"}"#
+      #expect(try await world.send(world.request("PUT", "stores/pad"), body).status == 200)
+      try await world.export("phone", Edit.insertTag("T2", "sea"))
+      try await pad.pull()
+      try await world.export(
+        "pad", #"{"changeType":"update","entity":"Tag","objectID":"T2","attributes":{"label":"lake"}}"#)
+      // Devices with the earlier model see two of a name; the others see a lake and a sea.
+      try await world.export("phone", Edit.insertTag("T1", "sea"))
+      #expect(try await world.redirect(of: "T2") == nil)
+      #expect(try await world.tags() == ["T1=sea", "T2=sea"])
+      try await world.export("phone", Edit.insertTag("T3", "sea"))
+      #expect(try await world.redirect(of: "T3")?.survivor == "T1")
+      // The device with the later model makes one that the rule does not compare.
+      try await world.export(
+        "pad", #"{"changeType":"insert","entity":"Tag","objectID":"T4","attributes":{"label":"sea"}}"#)
+      #expect(try await world.redirect(of: "T4") == nil)
     }
   }
 

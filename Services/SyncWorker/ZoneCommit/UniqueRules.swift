@@ -13,6 +13,9 @@ package struct UniqueRule: Sendable {
   let model: MirrorModel
   /// Finds the records with the same values.
   package let index: FieldIndex
+  /// The fields of the rule's attributes under the names that the latest model gives them. A record that has one has
+  /// another value than the rule's field says (R18).
+  private let laterFields: [String]
 
   /// The most records of one group that one commit looks at, merged ones included.
   static let lookLimit = 1000
@@ -22,7 +25,7 @@ package struct UniqueRule: Sendable {
   package var policy: EnvironmentRules.Unique.Policy { declaration.policy }
 
   /// nil if the model lacks the rule's entity or attributes.
-  init?(_ declaration: EnvironmentRules.Unique, in model: MirrorModel) {
+  init?(_ declaration: EnvironmentRules.Unique, in model: MirrorModel, latest: MirrorModel?) {
     guard declaration.fits(model.index), let entity = model.index.entity(named: declaration.entity) else { return nil }
     self.declaration = declaration
     self.entity = entity
@@ -30,11 +33,18 @@ package struct UniqueRule: Sendable {
     index = FieldIndex(
       uniqueFields: declaration.attributes.compactMap { entity.attribute(named: $0)?.fieldName },
       ofRecordType: entity.recordType)
+    let present = latest?.index.entity(named: declaration.entity)
+    let renamed = declaration.attributes.compactMap { name in
+      present?.currentName(of: name).flatMap { present?.attribute(named: $0) }
+    }
+    laterFields = renamed.flatMap { [$0.fieldName, $0.assetFieldName].compactMap(\.self) }
   }
 
-  /// The record's unique key; nil for another entity, or if a value is missing.
+  /// The record's unique key; nil for another entity, or if a value is missing or has a later name.
   func key(of record: Record) -> [UInt8]? {
-    guard record.recordType == index.recordType, entity.kindNames.contains(record.entityName) else { return nil }
+    guard record.recordType == index.recordType, entity.kindNames.contains(record.entityName),
+      laterFields.allSatisfy({ record.fields[$0] == nil })
+    else { return nil }
     return index.keys(of: record).first
   }
 
@@ -65,9 +75,11 @@ package struct UniqueRules: Sendable {
   /// nil if nothing is unique. The latest model interprets a rule if it can, otherwise the first other model that can.
   init?(_ rules: EnvironmentRules, models: [String: MirrorModel], latestModelHash: String?) {
     if rules.unique.isEmpty { return nil }
-    let latest = latestModelHash.flatMap { models[$0] }.map { [$0] } ?? []
-    let candidates = latest + models.sorted { $0.key < $1.key }.map(\.value)
-    let known = rules.unique.compactMap { rule in candidates.lazy.compactMap { UniqueRule(rule, in: $0) }.first }
+    let latest = latestModelHash.flatMap { models[$0] }
+    let candidates = [latest].compactMap(\.self) + models.sorted { $0.key < $1.key }.map(\.value)
+    let known = rules.unique.compactMap { rule in
+      candidates.lazy.compactMap { UniqueRule(rule, in: $0, latest: latest) }.first
+    }
     if known.isEmpty { return nil }
     byRecordType = Dictionary(grouping: known, by: \.index.recordType)
     indexes = Set(known.map(\.index))

@@ -123,7 +123,8 @@ final class OpenStore: Sendable {
       follow(next)
     }
     // Before the file is the store's: a process that ends here is asked again, and copies what is missing.
-    if decision == .reupload, store.scope == .private { try await next.replica.reupload(present.replica) }
+    let isCopied = decision == .reupload && store.scope == .private
+    if isCopied { try await next.replica.reupload(present.replica) }
     try files?.select(user)
     let fetcher = state.withLock { state in
       state.file = next
@@ -134,6 +135,8 @@ final class OpenStore: Sendable {
     store.become(next.identifier)
     if let fetcher { next.replica.setContentFetcher(fetcher) }
     present.replica.setContentFetcher { _ throws(StoreError) in throw .signedOut }
+    // Objects that the app saved beside the copy. Dropped because they stay in the former account's file.
+    if isCopied { try? await next.replica.reupload(present.replica) }
     for observer in observers(of: next.identifier) { observer.note(next.replica.wholeCommit) }
     return (
       file: next,

@@ -24,7 +24,8 @@ public struct CloudOptions: Sendable {
 
 /// One store (`NSPersistentStoreDescription`). History is always kept, and remote changes are always told.
 public struct StoreDescription: Sendable {
-  /// A file; nil: in memory, gone with the process.
+  /// A file; nil: in memory, gone with the process. If that is killed, the next process that opens such a store an hour
+  /// later or more removes what it left; other users of the machine never read it.
   public var path: String?
   /// One of the model's; nil: all entities.
   public var configuration: String?
@@ -87,7 +88,8 @@ public struct StoreHooks: Sendable {
   public var accountChanged: (@Sendable (_ former: String, _ user: String) async -> AccountDecision)?
   /// The server refused a save that was accepted here. A process that ends before its answer is asked again by the
   /// next. nil: the save waits among the rejections, and its objects become what the server has. Objects that are sent
-  /// again (`reupload`) stay as they are.
+  /// again (`reupload`) stay as they are, also after `revert`: the save changed nothing here. Only `discard` gives them
+  /// up.
   public var saveRejected: (@Sendable (Rejection) async -> RejectionDecision)?
 
   public init() {}

@@ -26,6 +26,8 @@ public import ReplicaStore
   private var listeners: [Int: AsyncStream<ContextChanges>.Continuation] = [:]
   private var nextListener = 0
   private var merging: Task<Void, Never>?
+  /// The container is closed.
+  private var hasEnded = false
 
   private init(_ container: PersistentContainer) {
     self.container = container
@@ -33,6 +35,7 @@ public import ReplicaStore
     let changes = container.remoteChanges()
     merging = Task { [weak self] in
       for await _ in changes { self?.mergeIfWanted() }
+      self?.endListening()
     }
   }
 
@@ -47,29 +50,28 @@ public import ReplicaStore
 
   // MARK: Generations
 
+  /// Goes to another state, and tells what differs.
   /// - Throws: `generationExpired` for a generation that has ended.
   public func setQueryGeneration(from new: Generation) throws(StoreError) {
     switch new {
-    case .current:
-      isPinned = true
-      generation = try container.pin()
-    case .unpinned:
-      isPinned = false
-      generation = nil
+    case .current: try go(to: container.pin(), isPinned: true)
+    case .unpinned: try go(to: container.pin(), isPinned: false)
     case .of(let pinned):
       guard !pinned.isExpired else { throw .generationExpired }
-      isPinned = true
-      generation = pinned
+      try go(to: pinned, isPinned: true)
     }
-    seen = generation?.token ?? container.currentHistoryToken
   }
 
   /// Goes on to the state of now.
   /// - Returns: what differs.
   @discardableResult public func refresh() throws(StoreError) -> ContextChanges {
-    let next = try container.pin()
+    try go(to: container.pin(), isPinned: isPinned)
+  }
+
+  @discardableResult private func go(to next: QueryGeneration, isPinned: Bool) throws(StoreError) -> ContextChanges {
     let changes = try container.changes(from: seen, at: next)
     seen = next.token
+    self.isPinned = isPinned
     generation = isPinned ? next : nil
     if !changes.isEmpty { for listener in listeners.values { listener.yield(changes) } }
     return changes
@@ -104,25 +106,39 @@ public import ReplicaStore
     do {
       guard isPinned else { return try container.readNow(at: nil, body) }
       if !(generation.map { !$0.isExpired && $0.covers(container.opened) } ?? false) { try refresh() }
-      return try container.readNow(at: generation, body)
+      do { return try container.readNow(at: generation, body) } catch StoreError.generationExpired {
+        // Since it was looked at.
+        try refresh()
+        return try container.readNow(at: generation, body)
+      }
     } catch { throw StoreError(error) }
   }
 
-  /// What differs, each time the context has gone on.
+  /// What differs, each time the context has gone to another state. Ends when the container closes.
   public var changes: AsyncStream<ContextChanges> {
     let (stream, continuation) = AsyncStream.makeStream(of: ContextChanges.self, bufferingPolicy: .bufferingNewest(100))
+    guard !hasEnded else {
+      continuation.finish()
+      return stream
+    }
     nextListener += 1
     let number = nextListener
     listeners[number] = continuation
     continuation.onTermination = { [weak self] _ in Task { @MainActor in self?.listeners[number] = nil } }
     return stream
   }
+
+  private func endListening() {
+    hasEnded = true
+    for listener in listeners.values { listener.finish() }
+  }
 }
 
 /// The difference of two states.
 public struct ContextChanges: Sendable, Equatable {
   /// Everything is to be read anew (`NSInvalidatedAllObjectsKey`): somebody else signed in, and nothing that was read
-  /// before is here any more, or history was purged before the context read it.
+  /// before is here any more, history was purged before the context read it, or the context went back to an earlier
+  /// state.
   public internal(set) var invalidatedAllObjects = false
   public internal(set) var inserted: Set<AnyObjectID> = []
   public internal(set) var updated: Set<AnyObjectID> = []
@@ -156,12 +172,16 @@ extension PersistentContainer {
     do {
       var changes = ContextChanges()
       for store in opened {
+        let pin = try generation.pin(of: store)
         var query = HistoryQuery()
         query.after = token.numbers[store.file.identifier]
-        if query.after == nil { changes.invalidatedAllObjects = true }
         query.limit = .max - 1
+        guard let after = query.after, after <= pin.number else {
+          changes.invalidatedAllObjects = true
+          continue
+        }
         do {
-          let history = try generation.pin(of: store).readNow { snapshot in try snapshot.history(query) }
+          let history = try pin.readNow { snapshot in try snapshot.history(query) }
           for transaction in history.transactions { for change in transaction.changes { changes.add(change) } }
         } catch StoreError.historyTokenExpired {
           changes.invalidatedAllObjects = true

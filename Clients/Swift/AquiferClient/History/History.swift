@@ -65,11 +65,17 @@ extension PersistentContainer {
   /// - Throws: `historyTokenExpired` (134301): what the token missed was purged. Read everything, and begin with the
   ///   token of now.
   public func history(_ request: HistoryRequest) async throws(StoreError) -> HistoryPage {
+    let stores = opened.filter { request.stores?.contains($0.store) ?? true }
+    return try await page(request, of: stores.map { ($0, $0.file) })
+  }
+
+  private func page(_ request: HistoryRequest, of files: [(store: OpenStore, file: OpenStore.File)])
+    async throws(StoreError) -> HistoryPage
+  {
     var token = request.after ?? HistoryToken()
     var transactions: [HistoryTransaction] = []
     var moreComing = false
-    for store in opened where request.stores?.contains(store.store) ?? true {
-      let file = store.file
+    for (store, file) in files {
       let page = try await file.replica.history(request.query(after: token.numbers[file.identifier]))
       transactions += page.transactions.map { HistoryTransaction($0, store.store, file.identifier) }
       token.numbers[file.identifier] = page.number
@@ -84,26 +90,31 @@ extension PersistentContainer {
     HistoryToken(Dictionary(uniqueKeysWithValues: opened.map(\.file).map { ($0.identifier, $0.replica.lastNumber) }))
   }
 
-  /// A named reader, whose position each store keeps. It reads until it has caught up. A page is told once, and again
-  /// only if the process ends, or `body` throws, before its position is kept.
+  /// A named reader, whose position each store keeps. It reads until it has caught up, or somebody else signs in: their
+  /// file has readers of its own. A page is told once, and again only if the process ends, or `body` throws, before its
+  /// position is kept.
   /// - Parameter request: its `after` counts for a name that is new.
   public func consume(
     _ name: String, _ request: HistoryRequest = HistoryRequest(), _ body: @Sendable (HistoryPage) async throws -> Void
   ) async throws {
     for store in opened where request.stores?.contains(store.store) ?? true {
       var own = request
-      own.stores = [store.store]
       let file = store.file
-      let known = try await file.replica.consumerPosition(name)
-      own.after = known.map { HistoryToken([file.identifier: $0]) } ?? request.after
+      let start = request.after?.numbers[file.identifier]
+      var position = try await file.replica.consumerPosition(name, beginningAfter: start)
       while true {
-        let page = try await history(own)
-        guard page.token != own.after else { break }
+        own.after = HistoryToken([file.identifier: position])
+        let page = try await page(own, of: [(store, file)])
+        guard store.file.identifier == file.identifier, let number = page.token.numbers[file.identifier],
+          number != position
+        else { break }
         if !page.transactions.isEmpty { try await body(page) }
-        // Another account's file has readers of its own.
-        guard let number = page.token.numbers[file.identifier] else { break }
-        try await file.replica.setConsumer(name, to: number)
-        own.after = page.token
+        do { try await file.replica.setConsumer(name, to: number) } catch .closed {
+          // Somebody else signed in meanwhile. The page is told again when the former account is back.
+          guard store.file.identifier == file.identifier else { break }
+          throw StoreError.closed
+        }
+        position = number
         if !page.moreComing { break }
       }
     }

@@ -195,7 +195,8 @@ public final class SyncEngine: Sendable {
   public func retry(_ rejection: Rejection, in store: PersistentStore) async throws(StoreError) {
     try await replica(store).retry(rejection.id)
   }
-  /// Forgets a rejected save; its objects are what the server has.
+  /// Forgets a rejected save; its objects are what the server has. Objects that were sent again (`reupload`) go, unless
+  /// another device has sent them.
   public func discard(_ rejection: Rejection, in store: PersistentStore) async throws(StoreError) {
     try await replica(store).discard(rejection.id)
     // The next import asks for the objects.

@@ -111,7 +111,7 @@ struct Outbox {
     for checksum in batch.checksums { try connection.statement(Self.contentArrived).binding(checksum).run() }
     try ExportedSaves(writer).keep(batch.rows)
     try remove(batch.rows)
-    try WaitingContents.noteAtServer(batch.checksums, connection)
+    try WaitingSaves.noteAtServer(batch.checksums, connection)
     if try connection.statement(Self.isEmpty).first({ _ in true }) == nil {
       try connection.statement(Self.clearHalving).run()
     }

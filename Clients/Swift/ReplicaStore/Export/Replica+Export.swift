@@ -12,6 +12,7 @@ extension Replica {
   }
 
   package func acknowledge(_ batch: ExportBatch, historyToken: String) async throws(StoreError) {
+    if !batch.checksums.isEmpty { try await readWaitingSaves() }
     try await write { writer, outcome in
       try Outbox(writer).acknowledge(batch)
       var position = writer.position
@@ -20,10 +21,21 @@ extension Replica {
     }
   }
 
+  /// The commits before one that asks what waiting saves name: the app saves between them.
+  private func readWaitingSaves() async throws(StoreError) {
+    while try await write({ writer, outcome in
+      outcome.changesFigures = false
+      return try WaitingSaves(writer.connection).readNext()
+    }) {}
+  }
+
   package func sendAgain() async throws(StoreError) {
     // None of the zones' objects names a position of the server's former life.
     _ = try await writeBehindZones { writer, outcome in
       try ExportedSaves(writer).sendAgain()
+      var position = writer.position
+      position.isTokenRefused = true
+      outcome.position = position
       outcome.hasExports = true
     }
   }

@@ -27,14 +27,16 @@ extension Replica {
   }
 
   package func revert(_ identifier: String) async throws(StoreError) {
-    try await write { writer, _ in try RejectedRow(identifier, writer.snapshot, writer.tables)?.decide() }
+    try await write { writer, _ in
+      guard let row = try RejectedRow(identifier, writer.snapshot, writer.tables) else { return }
+      // It changed nothing here that could be undone, and the server has nothing of it.
+      try row.isSentAgain ? row.keep() : row.undo()
+    }
   }
 
   package func keep(_ identifier: String) async throws(StoreError) {
     try await write { writer, _ in
-      guard let kept = try RejectedRow(identifier, writer.snapshot, writer.tables) else { return }
-      for change in kept.transaction.changes { try kept.marks.add(change) }
-      try kept.decide()
+      try RejectedRow(identifier, writer.snapshot, writer.tables)?.keep()
     }
   }
 
@@ -44,7 +46,7 @@ extension Replica {
       // What no later save changed.
       outcome.hasExports = try row.enqueue { transaction in
         transaction.changes = try transaction.changes.compactMap(row.marks.remaining)
-        transaction.importToken = writer.position.importToken
+        transaction.importToken = writer.position.shownToken
       }
       return true
     }
@@ -83,14 +85,18 @@ struct RejectedRow {
   let number: Int64
   let transaction: Transaction
   let marks: PendingMarks
+  private let decision: Int64
   private let snapshot: Snapshot
   private let tables: ObjectTables
   private var connection: Connection { tables.connection }
 
   /// - Returns: nil: it was retried or discarded.
   init?(_ identifier: String, _ snapshot: Snapshot, _ tables: ObjectTables) throws {
-    let found = try tables.connection.statement(Self.find).binding(identifier).first { ($0.int64(0), $0.blob(1)) }
+    let found = try tables.connection.statement(Self.find).binding(identifier).first { row in
+      (row.int64(0), row.blob(1), row.int64(2))
+    }
     guard let found else { return nil }
+    decision = found.2
     self.identifier = identifier
     self.snapshot = snapshot
     self.tables = tables
@@ -99,7 +105,12 @@ struct RejectedRow {
     marks = PendingMarks(tables, number: PendingMarks.number(ofRejected: number), of: transaction)
   }
 
-  var isKept: Bool { get throws { try transaction.changes.contains { try marks.remaining(of: $0) != nil } } }
+  /// Also if later saves have changed all that it did. Files of earlier versions say so by its marks alone.
+  var isKept: Bool {
+    get throws {
+      try decision == Self.kept || transaction.changes.contains { try marks.remaining(of: $0) != nil }
+    }
+  }
 
   /// Puts what is left behind all that waits. The server stored nothing under the identifier.
   /// - Parameter change: leaves out and changes what is not sent as it was.
@@ -119,7 +130,15 @@ struct RejectedRow {
     return true
   }
 
-  func decide() throws { try connection.statement(Self.decide).binding(identifier).run() }
+  /// Its objects are those of an ended zone, or of a former account.
+  var isSentAgain: Bool { transaction.author == MirroringAuthor.reupload }
+
+  func keep() throws {
+    for change in transaction.changes { try marks.add(change) }
+    try connection.statement(Self.decide).binding(identifier, Self.kept).run()
+  }
+
+  func undo() throws { try connection.statement(Self.decide).binding(identifier, Self.undone).run() }
 
   func discard() throws {
     for change in transaction.changes { try marks.remove(change) }
@@ -128,10 +147,13 @@ struct RejectedRow {
       transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) })
   }
 
+  /// Decisions.
+  private static let (undone, kept): (Int64, Int64) = (1, 2)
+
   private static let columns = "SELECT identifier, number, body, error, isConsequence, at FROM rejected"
   static let all = SQL("rejected", "\(columns) ORDER BY number, identifier")
   static let undecided = SQL("undecided", "\(columns) WHERE isDecided = 0 ORDER BY number, identifier")
-  private static let decide = SQL("decide", "UPDATE rejected SET isDecided = 1 WHERE identifier = ?")
-  static let find = SQL("find rejected", "SELECT number, body FROM rejected WHERE identifier = ?")
+  private static let decide = SQL("decide", "UPDATE rejected SET isDecided = ?2 WHERE identifier = ?1")
+  static let find = SQL("find rejected", "SELECT number, body, isDecided FROM rejected WHERE identifier = ?")
   static let delete = SQL("delete rejected", "DELETE FROM rejected WHERE identifier = ?")
 }

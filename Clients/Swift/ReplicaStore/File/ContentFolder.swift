@@ -29,11 +29,6 @@ final class ContentFolder: ContentProvider {
     isMade.withLock { $0 = true }
   }
 
-  func remove() {
-    isMade.withLock { $0 = false }
-    try? FileManager.default.removeItem(atPath: folder)
-  }
-
   /// A file of another length is none: contents from the server are not synced.
   func localPath(of content: ContentName) -> String? {
     let path = path(of: content.checksum)

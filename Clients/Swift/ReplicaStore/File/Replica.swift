@@ -12,6 +12,8 @@ package final class Replica: Sendable {
   let hub: CommitHub
   let contents: ContentFolder
   let path: String
+  /// nil: the app named a file.
+  private let temporary: TemporaryFolder?
   private let readers: ReaderPool
   private let pins: PinBoard
 
@@ -36,9 +38,10 @@ package final class Replica: Sendable {
   var sweep: ContentSweep { ContentSweep(contents: contents, writer: writer) }
 
   private init(_ configuration: ReplicaConfiguration, _ model: ManagedObjectModel) throws {
-    let path =
-      configuration.path
-      ?? "\(configuration.temporaryFolder)/aquifer-\(configuration.makeIdentifier().uuidString).sqlite"
+    let temporary =
+      configuration.path == nil
+      ? try TemporaryFolder(in: configuration.temporaryFolder, configuration.makeIdentifier()) : nil
+    let path = configuration.path ?? temporary?.storePath ?? ""
     if !configuration.isReadOnly { try ContentFile.makeFolder(of: path) }
     let lock = configuration.isReadOnly || configuration.path == nil ? nil : try FileLock("\(path)-lock")
     let file = try StoreOpening(path: path, configuration: configuration, model: model).open()
@@ -47,6 +50,7 @@ package final class Replica: Sendable {
     let pins = PinBoard()
     let schema = file.schema
     self.path = path
+    self.temporary = temporary
     self.configuration = configuration
     self.schema = schema
     self.contents = contents
@@ -59,6 +63,11 @@ package final class Replica: Sendable {
     writer = Lane("aquifer.writer", Writer(file, configuration, contents, hub, pins, lock: lock))
     // Nobody waits for it.
     if lock != nil { Self.sweeping.post { [sweep, configuration] _ in configuration.didSweep(sweep.run()) } }
+    if temporary != nil {
+      Self.sweeping.post { [configuration] _ in
+        TemporaryFolder.removeAbandoned(in: configuration.temporaryFolder, now: configuration.now().milliseconds)
+      }
+    }
   }
 
   deinit {
@@ -76,11 +85,9 @@ package final class Replica: Sendable {
   }
 
   private var closing: @Sendable (Writer) -> Void {
-    { [path, contents, isTemporary = configuration.path == nil] writer in
+    { [temporary] writer in
       writer.close()
-      guard isTemporary else { return }
-      for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + suffix) }
-      contents.remove()
+      temporary?.remove()
     }
   }
 
@@ -126,7 +133,7 @@ package final class Replica: Sendable {
       let position: MirrorPosition = try Meta(reader.snapshot.connection).value("position")
       let lane = writer
       let generation = Generation(
-        number: number, importToken: position.importToken, Lane("aquifer.generation", reader), hub
+        number: number, importToken: position.shownToken, Lane("aquifer.generation", reader), hub
       ) {
         lane.post { $0.checkpoint() }
       }

@@ -4,7 +4,7 @@ package import FoundationEssentials
 
 /// A store's options. The store reads no clock and makes no identifiers of its own.
 package struct ReplicaConfiguration: Sendable {
-  /// The file. nil: a file that is removed with the store, in `temporaryFolder`.
+  /// The file. nil: a file in a folder of its own in `temporaryFolder`, which is removed with the store.
   package var path: String?
   package var temporaryFolder = "/tmp"
   /// The model's configuration, whose entities the store has.

@@ -121,7 +121,7 @@ struct StoreOpening {
       transactionID: configuration.makeIdentifier().uuidString, timestamp: configuration.now().milliseconds,
       author: MirroringAuthor.migration,
       contextName: nil, bundleID: configuration.bundleID, processID: configuration.processID,
-      importToken: position.importToken)
+      importToken: position.shownToken)
     _ = try SaveCommit(save, header, isMirrored: configuration.isMirrored).write(
       number: Self.lastNumber(connection) + 1)
   }

@@ -140,7 +140,7 @@ extension ContentFolder {
 extension ContentFile {
   /// The length of a file that was written before then; nil for a later one, and for anything else.
   /// - Parameter date: milliseconds since 1970.
-  fileprivate static func byteCount(_ path: String, writtenBefore date: Int64) -> Int64? {
+  static func byteCount(_ path: String, writtenBefore date: Int64) -> Int64? {
     var status = stat()
     guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
     #if canImport(Darwin)

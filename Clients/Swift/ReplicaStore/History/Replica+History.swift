@@ -35,6 +35,23 @@ extension Replica {
     } catch { throw storeError(error) }
   }
 
+  /// Where a consumer stands. One that is new begins now, so that history is kept for it before it has read a page.
+  /// - Parameter start: of a new consumer: the number that it has read; nil: of nothing that is there.
+  /// - Throws: `historyTokenExpired` when transactions after the start were purged. The consumer does not begin then.
+  package func consumerPosition(_ name: String, beginningAfter start: Int64?) async throws(StoreError) -> Int64 {
+    if let known = try await consumerPosition(name) { return known }
+    return try await write { writer, outcome in
+      outcome.changesFigures = false
+      let connection = writer.connection
+      if let known = try connection.statement(Self.findConsumer).binding(name).first({ $0.int64(0) }) { return known }
+      let purged = try Meta(connection).number("purgedThrough") ?? 0
+      let position = start ?? purged
+      guard position >= purged else { throw StoreError.historyTokenExpired }
+      try connection.statement(Self.setConsumer).binding(name, position, writer.now).run()
+      return position
+    }
+  }
+
   package func setConsumer(_ name: String, to number: Int64) async throws(StoreError) {
     try await write { writer, _ in
       try writer.connection.statement(Self.setConsumer).binding(name, number, writer.now).run()

@@ -291,6 +291,13 @@ final class PageApplication {
       .binding(try zone(ended.zoneID)).run()
   }
 
+  /// Zones whose shares the store knows, without those that wait for a decision.
+  func zonesWithShares() throws -> [ZoneID] {
+    try tables.connection.statement(Self.withShares).all { row in
+      ZoneID(zoneName: row.text(0), ownerRecordName: row.text(1).isEmpty ? nil : row.text(1))
+    }
+  }
+
   /// Sends no object of the zone again that waits for it after an earlier end.
   func dropSentAgain(of zoneID: ZoneID) throws {
     let isHome = zoneID.zoneName == ZoneID.homeName
@@ -334,7 +341,7 @@ final class PageApplication {
     }
     // A save that named it may be undone.
     let isAtServer = try tables.connection.statement(Self.isAtServer).binding(name.checksum).first { $0.bool(0) }
-    if isAtServer == false { try WaitingContents.noteAtServer([name.checksum], tables.connection) }
+    if isAtServer == false { try WaitingSaves.noteAtServer([name.checksum], tables.connection) }
   }
 
   /// An address is valid for 15 minutes.
@@ -354,6 +361,9 @@ final class PageApplication {
     "objects of zone",
     // Own objects lie nowhere as long as the server has told nothing of the default zone.
     "SELECT _pk, entity FROM object WHERE state = 1 AND (zone = ?1 OR ?2 AND zone IS NULL) ORDER BY _pk")
+  private static let withShares = SQL(
+    "zones with shares",
+    "SELECT zoneName, ownerRecordName FROM zone WHERE share IS NOT NULL AND isPaused = 0 ORDER BY key")
   private static let forgetShare = SQL("forget share", "UPDATE zone SET share = NULL, isPaused = 0 WHERE key = ?")
   /// A content that is here and waits to be sent goes on waiting: what the page tells may be gone before it is sent.
   private static let keepContent = SQL(

@@ -81,7 +81,7 @@ extension Replica {
   package func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError) {
     try await writeKnowingNames { writer, outcome, waiting in
       // A save of it came while the server answered. It is asked for again once that save is sent.
-      if try waiting.contains(object.recordName) { return }
+      if try waiting.namesObject(object.recordName) { return }
       let history = HistoryWriter(writer.connection, number: writer.lastNumber + 1)
       let application = try PageApplication(writer.snapshot, writer.tables, history, writer.contents, now: writer.now)
       if let answer {
@@ -98,11 +98,11 @@ extension Replica {
 
   /// Runs `body` in a commit that knows each object that the outbox names.
   private func writeKnowingNames<Value: Sendable>(
-    _ body: @escaping @Sendable (Writer, inout Writer.Outcome, WaitingNames) throws -> Value
+    _ body: @escaping @Sendable (Writer, inout Writer.Outcome, WaitingSaves) throws -> Value
   ) async throws(StoreError) -> Value {
     while true {
       let step = try await writeBehindZones { writer, outcome -> Value? in
-        let waiting = try WaitingNames(writer.connection)
+        let waiting = try WaitingSaves(writer.connection)
         return try waiting.readNext() ? nil : body(writer, &outcome, waiting)
       }
       if let value = step.value { return value }
@@ -174,8 +174,11 @@ extension Writer {
     if isDone { try shadow.swap(into: application) }
     try finish(history, author: MirroringAuthor.reset, application, &outcome)
     guard isDone else { return told.applied(page, again, didSwap: false) }
+    // No page tells of a share that is gone.
+    position.noteShares(of: try application.zonesWithShares())
     position.resetReason = nil
     position.tokenBeforeReset = nil
+    position.isTokenRefused = nil
     position.failedResetCount = 0
     if page.isInitialImportDone { position.isInitialImportDone = true }
     outcome.endsReset = true

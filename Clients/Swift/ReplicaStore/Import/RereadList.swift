@@ -28,7 +28,7 @@ struct RereadList {
   }
 
   /// Those that no waiting save names: what the server answers later has such a save, and nobody else tells of it.
-  /// `WaitingNames` has read all rows.
+  /// `WaitingSaves` has read all rows.
   func objects(_ limit: Int) throws -> [AnyObjectID] {
     try connection.statement(Self.select).binding(limit).all { row in
       AnyObjectID(
@@ -41,6 +41,6 @@ struct RereadList {
   private static let delete = SQL("remove reread", "DELETE FROM reread WHERE object = ?")
   private static let select = SQL(
     "rereads",
-    "SELECT o.name, o.entity FROM reread r JOIN object o ON o._pk = r.object WHERE NOT EXISTS "
-      + "(SELECT 1 FROM waitingName w WHERE w.name = o.name) ORDER BY r.object LIMIT ?")
+    "SELECT o.name, o.entity FROM reread r JOIN object o ON o._pk = r.object WHERE NOT "
+      + "\(WaitingSaves.isNamed) ORDER BY r.object LIMIT ?")
 }

@@ -20,8 +20,10 @@ package struct MirrorPosition: Sendable, Equatable, Codable {
   package var staleShares: [ZoneID]?
   /// The reset under way.
   package var resetReason: String?
-  /// The token that an abandoned reset goes back to.
+  /// The token of what the store shows during a reset. An abandoned one goes back to it.
   var tokenBeforeReset: String?
+  /// The server was restored since, and refuses the token of what the store shows.
+  var isTokenRefused: Bool?
   /// Resets given up since one was done.
   package var failedResetCount = 0
   /// The hash and identifier of the latest set-up that the server took. Another one is due when they differ.
@@ -41,6 +43,12 @@ package struct MirrorPosition: Sendable, Equatable, Codable {
     self.storeIdentifier = storeIdentifier
     self.modelHash = modelHash
     self.configuration = configuration
+  }
+
+  /// The token of what the store shows, which a save names as what it was based on; nil: the server knows none.
+  var shownToken: String? {
+    if isTokenRefused == true { return nil }
+    return resetReason == nil ? importToken : tokenBeforeReset
   }
 }
 

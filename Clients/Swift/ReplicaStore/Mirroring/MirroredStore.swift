@@ -38,7 +38,7 @@ package protocol MirroredStore: Sendable {
   /// the process.
   func undecided() async throws(StoreError) -> [Rejected]
   /// Decides that the objects of a rejected transaction become what the server has. It waits until it is retried or
-  /// discarded.
+  /// discarded. One that sends objects again is kept: it changed nothing here.
   func revert(_ identifier: String) async throws(StoreError)
   /// What a rejected transaction did stays the user's, as if it waited to be sent: the app shows it, and imports leave
   /// it alone, until it is retried or discarded.
@@ -46,7 +46,8 @@ package protocol MirroredStore: Sendable {
   /// Sends a rejected transaction again, behind all that is pending: of one that is kept what no later save changed,
   /// else what it did, as a save of now.
   func retry(_ identifier: String) async throws(StoreError)
-  /// Forgets it. Its objects become what the server has (`objectsToReread`).
+  /// Forgets it. Its objects become what the server has (`objectsToReread`): those that were to be sent again go, but
+  /// for those that another device has sent.
   func discard(_ identifier: String) async throws(StoreError)
   /// Makes what leads to duplicates lead to the objects that the server prefers, and sends the rest of rejected
   /// transactions again. Where the model does not let these take the duplicates' places, the transactions are reverted.
