@@ -64,6 +64,7 @@ export class Client {
     this.webAuthToken = options.webAuthToken;
     this.patience = options.patience ?? 120;
     this.onToken = options.onToken ?? (() => {});
+    this.signIns = 0;
   }
 
   /** @param {string} identifier of a device's store @param {"private"|"shared"|"public"} database */
@@ -96,6 +97,7 @@ export class Client {
     if (!message.ckWebAuthToken) {
       throw new AquiferError(421, { serverErrorCode: "AUTHENTICATION_FAILED", reason: message.errorMessage });
     }
+    this.signIns++;
     this.onToken((this.webAuthToken = message.ckWebAuthToken));
   }
 
@@ -147,20 +149,25 @@ export class Client {
    * @param {(answer: Response) => Promise<any>} read @param {(error: AquiferError) => boolean} isTemporary
    */
   async insist(address, init, read = (answer) => answer.json(), isTemporary = (error) => error.isTemporary) {
-    const end = Date.now() + this.patience * 1000;
+    const [end, signIns] = [Date.now() + this.patience * 1000, this.signIns];
     for (let attempt = 0; ; attempt++) {
       try {
-        return await this.send(address(), init, read);
+        return await this.send(address(), this.webAuthToken, init, read);
       } catch (error) {
         const pause = this.pause(attempt, error);
         if (!(error instanceof AquiferError) || !isTemporary(error) || Date.now() + pause > end) throw error;
         await new Promise((resolve) => setTimeout(resolve, pause));
+        // Another user may have signed in meanwhile, whose database must not get this user's call.
+        if (this.signIns !== signIns) throw error;
       }
     }
   }
 
-  /** @param {string} url @param {RequestInit} init @param {(answer: Response) => Promise<any>} read */
-  async send(url, init, read) {
+  /**
+   * @param {string} url @param {string|undefined} token the present one
+   * @param {RequestInit} init @param {(answer: Response) => Promise<any>} read
+   */
+  async send(url, token, init, read) {
     const limit = new AbortController();
     /** @type {ReturnType<typeof setTimeout>|undefined} */ let timer;
     const arrives = () => {
@@ -173,7 +180,7 @@ export class Client {
       arrives();
       const answer = await fetch(url, { redirect: "error", ...init, signal: limit.signal }).catch(lost);
       const next = answer.headers.get("X-Apple-CloudKit-Web-Auth-Token");
-      if (next) this.keep(next);
+      if (next) this.keep(token, next);
       const whole = await this.whole(answer, arrives).catch(lost);
       if (!answer.ok) throw new AquiferError(answer.status, (await whole.json().catch(() => null)) ?? {});
       return await read(whole).catch(lost);
@@ -183,14 +190,15 @@ export class Client {
   }
 
   /**
-   * Takes a session's next token once it is kept. One that can't be kept is not taken: the present one holds for a
-   * while, and the next answer brings the same one again.
-   * @param {string} token
+   * Takes the token that follows the sent one, unless another answer has brought it already, or another user has signed
+   * in. One that can't be kept is not taken: the sent one holds for a while, and the next answer brings the same again.
+   * @param {string|undefined} sent @param {string} next
    */
-  keep(token) {
+  keep(sent, next) {
+    if (sent !== this.webAuthToken || sent === next) return;
     try {
-      this.onToken(token);
-      this.webAuthToken = token;
+      this.onToken(next);
+      this.webAuthToken = next;
     } catch (error) {
       console.warn("onToken could not keep the session's next token:", error);
     }

@@ -132,6 +132,50 @@ with browser() as page:
             return answers;""", settings)  # fmt: skip
         equal(told, [{"saved": 1}, "none", {"saved": 1}, "t2", ["t2", "t2"]])
 
+    with STEPS.step("an answer renews only the token that it was sent with, and does so once"):
+        told = page.run("""
+            const [real, kept, ends] = [window.fetch, [], []];
+            const onToken = (token) => kept.push(token);
+            const other = new aquifer.Client({...given[0], webAuthToken: "ann", onToken});
+            window.fetch = () => new Promise((resolve) => ends.push(resolve));
+            const call = () => {
+                const answer = other.call("GET", "/a"), end = ends.shift();
+                return (token) => {
+                    end(new Response("{}", {headers: {"X-Apple-CloudKit-Web-Auth-Token": token}}));
+                    return answer;
+                };
+            };
+            const [first, second] = [call(), call()];
+            await first("ann2");
+            await second("ann2");
+            const poll = call();
+            other.webAuthToken = "bob";
+            await poll("ann3");
+            window.fetch = real;
+            return [other.webAuthToken, kept];""", settings)  # fmt: skip
+        equal(told, ["bob", ["ann2"]])
+
+    with STEPS.step("a call that loses its answer is not sent again when another user has signed in"):
+        told = page.run("""
+            const [open, real, {origin}] = [window.open, window.fetch, new URL(redirectURL)];
+            const other = new aquifer.Client({...given[0], webAuthToken: "ann"});
+            const source = Object.assign(new MessageChannel().port1, {closed: true});
+            const data = {ckWebAuthToken: "bob"};
+            let sent = 0;
+            other.pause = () => 0;
+            window.open = () => source;
+            window.fetch = async () => {
+                if (sent++) return new Response("{}");
+                const signedIn = other.signIn(redirectURL);
+                window.dispatchEvent(new MessageEvent("message", {source, origin, data}));
+                await signedIn;
+                throw new TypeError("lost");
+            };
+            const code = await other.call("POST", "/a").catch((error) => error.code);
+            [window.open, window.fetch] = [open, real];
+            return [sent, code, other.webAuthToken];""", settings)  # fmt: skip
+        equal(told, [1, "NO_ANSWER", "bob"])
+
     with STEPS.step("a save whose answers are lost is sent again, and stored once"):
         saved = page.run("""
             await phone.setUp(model, {device: {name: "Phone"}}); await laptop.setUp(model);
