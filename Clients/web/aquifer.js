@@ -8,6 +8,8 @@
 
 const longestPause = 300_000;
 const answerLimit = 75_000;
+// Bytes in a millisecond: the server gives up a body that comes more slowly.
+const slowestSending = 16;
 const windowLook = 500;
 const temporary = [0, 429, 502, 503, 504];
 const noAnswer = "NO_ANSWER";
@@ -28,6 +30,10 @@ export class AquiferError extends Error {
     this.isTemporary = this.code === noAnswer || temporary.includes(status);
   }
 }
+
+// At most; 0 for a form.
+/** @type {(body: any) => number} */
+const byteCount = (body) => body?.size ?? body?.byteLength ?? 3 * (body?.length ?? 0);
 
 export const newID = () => crypto.randomUUID().toUpperCase();
 
@@ -170,14 +176,15 @@ export class Client {
   async send(url, token, init, read) {
     const limit = new AbortController();
     /** @type {ReturnType<typeof setTimeout>|undefined} */ let timer;
-    const arrives = () => {
+    const arrives = (sendingTime = 0) => {
       clearTimeout(timer);
-      timer = setTimeout(() => limit.abort(), answerLimit);
+      timer = setTimeout(() => limit.abort(), answerLimit + sendingTime);
     };
     /** @param {unknown} error */
     const lost = (error) => Promise.reject(new AquiferError(0, { reason: String(error) }));
     try {
-      arrives();
+      // `fetch` does not tell how far the sending is.
+      arrives(byteCount(init.body) / slowestSending);
       const answer = await fetch(url, { redirect: "error", ...init, signal: limit.signal }).catch(lost);
       const next = answer.headers.get("X-Apple-CloudKit-Web-Auth-Token");
       if (next) this.keep(token, next);

@@ -220,6 +220,28 @@ with browser() as page:
             return [sent, typeof status];""")
         equal(sent, [10, "object"])
 
+    with STEPS.step("an upload has the time that its sending takes at the slowest"):
+        tries = page.run("""
+            const [real, wait, other] = [window.fetch, window.setTimeout, new aquifer.Client(given[0])];
+            other.pause = () => 0;
+            // The upload takes 80 seconds: a shorter limit ends its first try at once, and a longer one never does.
+            let isShort;
+            window.setTimeout = (act, pause) => (isShort = pause < 80_000) ? wait(act, 0) : 0;
+            const tries = [];
+            for (const content of [new Uint8Array(1_000_000), new Blob(["x".repeat(1_000_000)]), "short"]) {
+                let count = 0;
+                window.fetch = (url, {signal}) => new Promise((resolve, reject) => {
+                    signal.addEventListener("abort", () => reject(signal.reason));
+                    if (url === "/up" && count++ === 0 && isShort) return;
+                    resolve(new Response('{"tokens": [{"url": "/up"}], "singleFile": {}}'));
+                });
+                await other.store("S").upload(content, "ImageData", "data", "P");
+                tries.push(count);
+            }
+            [window.fetch, window.setTimeout] = [real, wait];
+            return tries;""", settings)  # fmt: skip
+        equal(tries, [1, 1, 2])
+
     with STEPS.step("another device imports pages to the end, and goes on from its token"):
         counts = page.run("""
             const more = () => phone.save([aquifer.insert("Tag", aquifer.newID(), {name: "more"})], {wait: true});
