@@ -229,7 +229,10 @@ export class Client {
     return seconds === undefined ? Math.random() * Math.min(longestPause, 1000 * 2 ** attempt) : seconds * 1000;
   }
 
-  /** @param {() => string} address @param {(data: any) => void} receive gets null at each connect */
+  /**
+   * @param {() => string} address
+   * @param {(data: any, id?: string) => void} receive gets null at each connect. id: of the last event that has one
+   */
   listen(address, receive) {
     let attempt = 0;
     /** @type {EventSource} */ let source;
@@ -248,7 +251,7 @@ export class Client {
         } catch {
           return lost();
         }
-        receive(data);
+        receive(data, event.lastEventId);
       };
       // Not left to the browser, which would come with the same token again, and after some refusals not at all.
       source.onerror = lost;
@@ -311,8 +314,9 @@ export class Store {
   events(onEvent) {
     /** @type {string|undefined} */ let after;
     const address = () => this.client.address(`${this.client.url}${this.path}/events`, { after });
-    return this.client.listen(address, (event) => {
-      if (event?.endDate) after = event.identifier;
+    return this.client.listen(address, (event, id) => {
+      // A number, which stays valid when the event itself is forgotten.
+      after = id || after;
       onEvent(event);
     });
   }

@@ -294,6 +294,24 @@ with browser() as page:
             return attempts""")
         equal(attempts, [0, 1, 2, 0, 1])
 
+    with STEPS.step("a stream of events goes on after the last number that the server sent"):
+        asked = page.run("""
+            const [real, wait, asked] = [window.EventSource, window.setTimeout, []];
+            let source;
+            window.EventSource = class {
+                constructor(url) { source = this; asked.push(new URL(url).searchParams.get("after")); }
+                close() {}
+            };
+            window.setTimeout = (act) => act();
+            phone.events(() => {});
+            for (const lastEventId of ["", "7", ""]) {
+                source.onmessage({data: '{"identifier": "E", "endDate": "2026-11-20T07:33:25.000Z"}', lastEventId});
+                source.onerror();
+            }
+            [window.EventSource, window.setTimeout] = [real, wait];
+            return asked""")
+        equal(asked, [None, None, "7", "7"])
+
     with STEPS.step("one stream of pings serves two stores, and events tell of exports"):
         page.run("""
             window.pings = []; window.events = [];
