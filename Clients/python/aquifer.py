@@ -82,15 +82,17 @@ class Client:
 
     LONGEST_PAUSE = 300
     SILENCE = 45  # Seconds: a living stream shows itself more often.
+    PIECE = 64 * 1024  # Bytes that are sent within `timeout`.
     NEXT_TOKEN = "X-Apple-CloudKit-Web-Auth-Token"
 
     def __init__(
         self, url, container, token, *, environment="development", notifier=None, patience=120, timeout=75, ca=None,
         on_token=None,
     ):  # fmt: skip
-        """patience: seconds in which a call is sent again. timeout: of one try; longer than any `wait`. ca: a file of
-        certificates that are trusted instead of the system's. on_token: keeps a session's next token, which replaces
-        the last one once on_token has returned; it is called by one thread at a time."""
+        """patience: seconds in which a call is sent again. timeout: seconds in which a try has to get on, longer than
+        any `wait`; a large upload may take more. ca: a file of certificates that are trusted instead of the system's.
+        on_token: keeps a session's next token, which replaces the last one once on_token has returned; it is called by
+        one thread at a time."""
         self.url, self.notifier, self.token = url.rstrip("/"), (notifier or "").rstrip("/"), token
         self.container, self.environment, self.ca = container, environment, ca
         self.patience, self.timeout = patience, timeout
@@ -145,8 +147,9 @@ class Client:
     def _insist(self, method, url, data=None, headers=None, is_json=True, is_own=False):
         """Sends until there is an answer, a lasting refusal, or no patience left.
 
-        is_json: the answer is the server's own, an object in JSON; False: it is bytes, and refusals have no form.
-        is_own: each try carries the token."""
+        data: bytes; a file could not be sent again. is_json: the answer is the server's own, an object in JSON; False:
+        it is bytes, and refusals have no form. is_own: each try carries the token."""
+        data = None if data is None else memoryview(data).cast("B")
         end, attempt = time.monotonic() + self.patience, 0
         while True:
             try:
@@ -202,8 +205,12 @@ class Client:
     def _exchange(self, connection, place, method, data, headers, is_own):
         target, token = place.path + ("?" + place.query if place.query else ""), self.token
         credentials = {"Authorization": f"Bearer {token}"} if is_own else {}
+        headers, pieces = {"Accept-Encoding": "gzip", **credentials, **headers}, None
+        if data is not None:
+            headers["Content-Length"] = str(len(data))
+            pieces = (data[start : start + self.PIECE] for start in range(0, len(data), self.PIECE))
         try:
-            connection.request(method, target, data, {"Accept-Encoding": "gzip", **credentials, **headers})
+            connection.request(method, target, pieces, headers)
             response = connection.getresponse()
             content = response.read()
             if response.getheader("Content-Encoding") == "gzip":

@@ -202,7 +202,8 @@ def send(options, number, users, figures):
                 own.choice(users).save(own)
                 figures["latencies"].append(time.monotonic() - wanted)
             except AquiferError as error:
-                figures["refusals"][f"{error.code} ({error.status})"] += 1
+                with lock:
+                    figures["refusals"][f"{error.code} ({error.status})"] += 1
             figures["late"].append(late)
 
     threads = [threading.Thread(target=work, args=(random.Random(chance.random()),)) for _ in range(THREADS)]

@@ -8,6 +8,8 @@
 
 const longestPause = 300_000;
 const answerLimit = 75_000;
+// Bytes in a millisecond: the server gives up a body that comes more slowly.
+const slowestSending = 16;
 const windowLook = 500;
 const temporary = [0, 429, 502, 503, 504];
 const noAnswer = "NO_ANSWER";
@@ -28,6 +30,10 @@ export class AquiferError extends Error {
     this.isTemporary = this.code === noAnswer || temporary.includes(status);
   }
 }
+
+// At most; 0 for a form.
+/** @type {(body: any) => number} */
+const byteCount = (body) => body?.size ?? body?.byteLength ?? 3 * (body?.length ?? 0);
 
 export const newID = () => crypto.randomUUID().toUpperCase();
 
@@ -64,6 +70,7 @@ export class Client {
     this.webAuthToken = options.webAuthToken;
     this.patience = options.patience ?? 120;
     this.onToken = options.onToken ?? (() => {});
+    this.signIns = 0;
   }
 
   /** @param {string} identifier of a device's store @param {"private"|"shared"|"public"} database */
@@ -96,6 +103,7 @@ export class Client {
     if (!message.ckWebAuthToken) {
       throw new AquiferError(421, { serverErrorCode: "AUTHENTICATION_FAILED", reason: message.errorMessage });
     }
+    this.signIns++;
     this.onToken((this.webAuthToken = message.ckWebAuthToken));
   }
 
@@ -147,33 +155,39 @@ export class Client {
    * @param {(answer: Response) => Promise<any>} read @param {(error: AquiferError) => boolean} isTemporary
    */
   async insist(address, init, read = (answer) => answer.json(), isTemporary = (error) => error.isTemporary) {
-    const end = Date.now() + this.patience * 1000;
+    const [end, signIns] = [Date.now() + this.patience * 1000, this.signIns];
     for (let attempt = 0; ; attempt++) {
       try {
-        return await this.send(address(), init, read);
+        return await this.send(address(), this.webAuthToken, init, read);
       } catch (error) {
         const pause = this.pause(attempt, error);
         if (!(error instanceof AquiferError) || !isTemporary(error) || Date.now() + pause > end) throw error;
         await new Promise((resolve) => setTimeout(resolve, pause));
+        // Another user may have signed in meanwhile, whose database must not get this user's call.
+        if (this.signIns !== signIns) throw error;
       }
     }
   }
 
-  /** @param {string} url @param {RequestInit} init @param {(answer: Response) => Promise<any>} read */
-  async send(url, init, read) {
+  /**
+   * @param {string} url @param {string|undefined} token the present one
+   * @param {RequestInit} init @param {(answer: Response) => Promise<any>} read
+   */
+  async send(url, token, init, read) {
     const limit = new AbortController();
     /** @type {ReturnType<typeof setTimeout>|undefined} */ let timer;
-    const arrives = () => {
+    const arrives = (sendingTime = 0) => {
       clearTimeout(timer);
-      timer = setTimeout(() => limit.abort(), answerLimit);
+      timer = setTimeout(() => limit.abort(), answerLimit + sendingTime);
     };
     /** @param {unknown} error */
     const lost = (error) => Promise.reject(new AquiferError(0, { reason: String(error) }));
     try {
-      arrives();
+      // `fetch` does not tell how far the sending is.
+      arrives(byteCount(init.body) / slowestSending);
       const answer = await fetch(url, { redirect: "error", ...init, signal: limit.signal }).catch(lost);
       const next = answer.headers.get("X-Apple-CloudKit-Web-Auth-Token");
-      if (next) this.keep(next);
+      if (next) this.keep(token, next);
       const whole = await this.whole(answer, arrives).catch(lost);
       if (!answer.ok) throw new AquiferError(answer.status, (await whole.json().catch(() => null)) ?? {});
       return await read(whole).catch(lost);
@@ -183,14 +197,15 @@ export class Client {
   }
 
   /**
-   * Takes a session's next token once it is kept. One that can't be kept is not taken: the present one holds for a
-   * while, and the next answer brings the same one again.
-   * @param {string} token
+   * Takes the token that follows the sent one, unless another answer has brought it already, or another user has signed
+   * in. One that can't be kept is not taken: the sent one holds for a while, and the next answer brings the same again.
+   * @param {string|undefined} sent @param {string} next
    */
-  keep(token) {
+  keep(sent, next) {
+    if (sent !== this.webAuthToken || sent === next) return;
     try {
-      this.onToken(token);
-      this.webAuthToken = token;
+      this.onToken(next);
+      this.webAuthToken = next;
     } catch (error) {
       console.warn("onToken could not keep the session's next token:", error);
     }
@@ -214,7 +229,10 @@ export class Client {
     return seconds === undefined ? Math.random() * Math.min(longestPause, 1000 * 2 ** attempt) : seconds * 1000;
   }
 
-  /** @param {() => string} address @param {(data: any) => void} receive gets null at each connect */
+  /**
+   * @param {() => string} address
+   * @param {(data: any, id?: string) => void} receive gets null at each connect. id: of the last event that has one
+   */
   listen(address, receive) {
     let attempt = 0;
     /** @type {EventSource} */ let source;
@@ -233,7 +251,7 @@ export class Client {
         } catch {
           return lost();
         }
-        receive(data);
+        receive(data, event.lastEventId);
       };
       // Not left to the browser, which would come with the same token again, and after some refusals not at all.
       source.onerror = lost;
@@ -296,8 +314,9 @@ export class Store {
   events(onEvent) {
     /** @type {string|undefined} */ let after;
     const address = () => this.client.address(`${this.client.url}${this.path}/events`, { after });
-    return this.client.listen(address, (event) => {
-      if (event?.endDate) after = event.identifier;
+    return this.client.listen(address, (event, id) => {
+      // A number, which stays valid when the event itself is forgotten.
+      after = id || after;
       onEvent(event);
     });
   }

@@ -113,7 +113,7 @@ struct Gateway: HTTPHandler {
     } else if !exchange.isPage {
       response.headers += CORS.headers(origin: request.header("origin"), allowed: exchange.allowedOrigins)
     }
-    if (200..<300).contains(response.status), let successor = await successor(exchange) {
+    if let successor = await successor(exchange, response) {
       response.headers.append(("X-Apple-CloudKit-Web-Auth-Token", successor))
     }
     if !exchange.isPage, response.isCompressible {

@@ -9,7 +9,10 @@ extension GatewayService {
       Option(
         "public-url", .url,
         help:
-          "The gateway's URL for clients, if it differs from the address it listens on: behind a proxy, in a container."
+          """
+          The gateway's URL for clients, if it differs from the address it listens on: behind a proxy, in a container. \
+          Scheme, host and port alone.
+          """
       ),
       Option(
         "notifier-url", .url, default: "http://127.0.0.1:8081",

@@ -24,8 +24,9 @@ public struct GatewayService: Service {
   private let consoleServer: HTTPServer?
 
   /// Makes the parts. The service starts once the bus runs.
-  /// - Throws: `ExitError` when the key file can't be used.
+  /// - Throws: `ExitError` when the key file or the public address can't be used.
   public static func prepare(_ context: ServiceContext, _ handlers: inout BusHandlers) throws -> ServiceProcess.Start {
+    let publicAddress = try PublicAddress(option: context.options.url("public-url"))
     let keys = try EncryptionKeys.ring(context.options)
     let state = GatewayState(cluster: context.cluster, timing: context.timing)
     state.serve(on: &handlers)
@@ -48,7 +49,6 @@ public struct GatewayService: Service {
       freeByteCount: { place?.path.flatMap { DiskSpace(of: $0)?.free } }, log: context.log,
       metrics: context.metrics)
     return { bus in
-      let publicAddress = PublicAddress(configured: context.options.url("public-url"))
       var gateway = Self.gateway(context, state, metrics, uploads, publicAddress, store, bus)
       if let folder = context.options.text("console") { gateway.consoleSite = try await ConsoleSite(folder: folder) }
       let claiming: Task<Void, Never> = Task { [secrets = gateway.secrets] in

@@ -1,6 +1,7 @@
 // The address at which clients reach this gateway: configured, told by a trusted proxy, or the one it listens on.
 
 import HTTPServer
+import ServiceKit
 import Synchronization
 
 /// The address that URLs in answers begin with.
@@ -11,6 +12,18 @@ final class PublicAddress: Sendable {
   private let listening = Mutex("")
 
   init(configured: String?) { self.configured = configured }
+
+  /// - Parameter option: the value of `--public-url`; nil: not given.
+  /// - Throws: when it is more than scheme, host and port. Pages lead to each other, and cookies return, by paths that
+  ///   begin at the host; below a path, a name and its password would be sent to another site of the host.
+  convenience init(option: String?) throws(ExitError) {
+    if let option, !PageOrigin.isOrigin(option) {
+      throw ExitError(
+        .configuration,
+        "--public-url is \(option); the gateway needs a host or port of its own: https://HOST or https://HOST:PORT.")
+    }
+    self.init(configured: option)
+  }
 
   func listens(at url: String) { listening.withLock { $0 = url } }
 

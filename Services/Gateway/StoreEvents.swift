@@ -10,7 +10,7 @@ extension Gateway {
   /// True when a request for events accepts `text/event-stream`.
   static func wantsStream(_ request: HTTPRequest) -> Bool {
     (request.header("accept") ?? "").split(separator: ",").contains { type in
-      type.prefix { $0 != ";" }.trimmingSpaces().lowercased() == "text/event-stream"
+      type.prefix { $0 != ";" }.trimmingSpaces().lowercased() == EventStreamText.contentType
     }
   }
 
@@ -38,7 +38,9 @@ extension Gateway {
     try await events.begin(with: first)
     return HTTPResponse(
       status: 200,
-      headers: [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")],
+      headers: [
+        ("Content-Type", EventStreamText.contentType), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"),
+      ],
       body: .stream(AsyncStream(unfolding: { await events.next() }, onCancel: { Task { await events.end() } })))
   }
 }
@@ -140,6 +142,7 @@ actor StoreEvents {
 
 /// Pages of events as the text of a stream: each event's start and its end, which have one identifier (V1).
 struct EventStreamText {
+  static let contentType = "text/event-stream"
   static let greeting = Array(": connected\n\n".utf8)
   static let heartbeat = Array(": \n\n".utf8)
 
@@ -173,6 +176,12 @@ struct EventStreamText {
     bytes += "data: ".utf8
     bytes += data
     bytes += "\n\n".utf8
+  }
+}
+
+extension HTTPResponse {
+  var isEventStream: Bool {
+    headers.contains { $0.name == "Content-Type" && $0.value == EventStreamText.contentType }
   }
 }
 

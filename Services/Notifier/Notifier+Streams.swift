@@ -23,7 +23,7 @@ extension Notifier {
     let (user, origins) = try await user(of: question)
     let origin = request.header("origin")
     guard CORS.allows(origin, allowed: origins) else {
-      throw RecordError(.authenticationFailed, "The API token does not allow the page's origin.")
+      throw RecordError(.accessDenied, "The API token is not for pages of this origin.")
     }
     try state.withLock { state throws(RecordError) in
       let count = state.streamCounts[user, default: 0]

@@ -39,10 +39,11 @@ struct NotifierHandler: HTTPHandler {
       guard request.method == .get else {
         throw RecordError(.badRequest, "The notifier answers only GET.", httpStatus: 405)
       }
-      let response =
+      var response =
         isStream
         ? try await notifier.openStream(request, container: path[2], environment: path[3])
         : try await notifier.poll(path[2])
+      response.headers.append(("X-Apple-Request-UUID", traceID))
       notifier.metrics.count(route: route, status: response.status)
       return response
     } catch {

@@ -1,7 +1,9 @@
 """Clients/python/aquifer.py: retries and errors against a scripted server, then all it can against an installation."""
 
 import gzip
+import http.client
 import http.server
+import io
 import itertools
 import json
 import sys
@@ -50,6 +52,24 @@ class Script(http.server.BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = answer
 
     def log_message(self, *_):
+        pass
+
+
+class SlowSocket:
+    """Sends 16 KiB in a second of its own time, and like a socket all of one call within its timeout."""
+
+    def __init__(self, timeout, answer):
+        self.timeout, self.answer, self.sent = timeout, answer, b""
+
+    def sendall(self, data):
+        if len(data) > self.timeout * 16 * 1024:
+            raise TimeoutError
+        self.sent += data
+
+    def makefile(self, *_):
+        return io.BytesIO(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(self.answer), self.answer))
+
+    def close(self):
         pass
 
 
@@ -130,6 +150,25 @@ with STEPS.step("a content that is in a bucket is fetched from there, without th
     play((302, {"Location": address + "/bucket/content?signature"}, b""), (403, {}, b"<Error>expired</Error>"))
     with raises(AquiferError, "403"):
         scripted.download({"downloadURL": address + "/asset"})
+
+with STEPS.step("an upload may take longer than the timeout, and takes bytes alone, which can be sent again"):
+    content, given = bytes(range(256)) * 8000, ("ImageData", "data", "P")
+
+    def answer(place):
+        return json.dumps({"tokens": [{"url": place + "/up"}], "singleFile": {"receipt": "r"}}).encode()
+
+    slow, line = Client("http://slow", "c", "t", patience=0), http.client.HTTPConnection("slow")
+    line.sock = SlowSocket(slow.timeout, answer("http://slow"))
+    slow._connect = lambda place, timeout: line
+    equal(slow.store("S").upload(content, *given), {"asset": {"receipt": "r"}})
+    expect(line.sock.sent.endswith(b"\r\n\r\n" + content), "the content differs")
+    good = (200, {}, answer(address))
+    play(good, None, good)
+    equal(scripted.store("S").upload(bytearray(content), *given), {"asset": {"receipt": "r"}})
+    expect([body for _, _, _, body in Script.requests[1:]] == [content] * 2, "a try was not sent whole")
+    play(good, good)
+    with raises(TypeError, "bytes"):
+        scripted.store("S").upload(io.BytesIO(content), *given)
 
 NEXT = "X-Apple-CloudKit-Web-Auth-Token"
 

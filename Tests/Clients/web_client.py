@@ -132,6 +132,50 @@ with browser() as page:
             return answers;""", settings)  # fmt: skip
         equal(told, [{"saved": 1}, "none", {"saved": 1}, "t2", ["t2", "t2"]])
 
+    with STEPS.step("an answer renews only the token that it was sent with, and does so once"):
+        told = page.run("""
+            const [real, kept, ends] = [window.fetch, [], []];
+            const onToken = (token) => kept.push(token);
+            const other = new aquifer.Client({...given[0], webAuthToken: "ann", onToken});
+            window.fetch = () => new Promise((resolve) => ends.push(resolve));
+            const call = () => {
+                const answer = other.call("GET", "/a"), end = ends.shift();
+                return (token) => {
+                    end(new Response("{}", {headers: {"X-Apple-CloudKit-Web-Auth-Token": token}}));
+                    return answer;
+                };
+            };
+            const [first, second] = [call(), call()];
+            await first("ann2");
+            await second("ann2");
+            const poll = call();
+            other.webAuthToken = "bob";
+            await poll("ann3");
+            window.fetch = real;
+            return [other.webAuthToken, kept];""", settings)  # fmt: skip
+        equal(told, ["bob", ["ann2"]])
+
+    with STEPS.step("a call that loses its answer is not sent again when another user has signed in"):
+        told = page.run("""
+            const [open, real, {origin}] = [window.open, window.fetch, new URL(redirectURL)];
+            const other = new aquifer.Client({...given[0], webAuthToken: "ann"});
+            const source = Object.assign(new MessageChannel().port1, {closed: true});
+            const data = {ckWebAuthToken: "bob"};
+            let sent = 0;
+            other.pause = () => 0;
+            window.open = () => source;
+            window.fetch = async () => {
+                if (sent++) return new Response("{}");
+                const signedIn = other.signIn(redirectURL);
+                window.dispatchEvent(new MessageEvent("message", {source, origin, data}));
+                await signedIn;
+                throw new TypeError("lost");
+            };
+            const code = await other.call("POST", "/a").catch((error) => error.code);
+            [window.open, window.fetch] = [open, real];
+            return [sent, code, other.webAuthToken];""", settings)  # fmt: skip
+        equal(told, [1, "NO_ANSWER", "bob"])
+
     with STEPS.step("a save whose answers are lost is sent again, and stored once"):
         saved = page.run("""
             await phone.setUp(model, {device: {name: "Phone"}}); await laptop.setUp(model);
@@ -175,6 +219,28 @@ with browser() as page:
             delete app.pause;
             return [sent, typeof status];""")
         equal(sent, [10, "object"])
+
+    with STEPS.step("an upload has the time that its sending takes at the slowest"):
+        tries = page.run("""
+            const [real, wait, other] = [window.fetch, window.setTimeout, new aquifer.Client(given[0])];
+            other.pause = () => 0;
+            // The upload takes 80 seconds: a shorter limit ends its first try at once, and a longer one never does.
+            let isShort;
+            window.setTimeout = (act, pause) => (isShort = pause < 80_000) ? wait(act, 0) : 0;
+            const tries = [];
+            for (const content of [new Uint8Array(1_000_000), new Blob(["x".repeat(1_000_000)]), "short"]) {
+                let count = 0;
+                window.fetch = (url, {signal}) => new Promise((resolve, reject) => {
+                    signal.addEventListener("abort", () => reject(signal.reason));
+                    if (url === "/up" && count++ === 0 && isShort) return;
+                    resolve(new Response('{"tokens": [{"url": "/up"}], "singleFile": {}}'));
+                });
+                await other.store("S").upload(content, "ImageData", "data", "P");
+                tries.push(count);
+            }
+            [window.fetch, window.setTimeout] = [real, wait];
+            return tries;""", settings)  # fmt: skip
+        equal(tries, [1, 1, 2])
 
     with STEPS.step("another device imports pages to the end, and goes on from its token"):
         counts = page.run("""
@@ -227,6 +293,24 @@ with browser() as page:
             delete app.pause;
             return attempts""")
         equal(attempts, [0, 1, 2, 0, 1])
+
+    with STEPS.step("a stream of events goes on after the last number that the server sent"):
+        asked = page.run("""
+            const [real, wait, asked] = [window.EventSource, window.setTimeout, []];
+            let source;
+            window.EventSource = class {
+                constructor(url) { source = this; asked.push(new URL(url).searchParams.get("after")); }
+                close() {}
+            };
+            window.setTimeout = (act) => act();
+            phone.events(() => {});
+            for (const lastEventId of ["", "7", ""]) {
+                source.onmessage({data: '{"identifier": "E", "endDate": "2026-11-20T07:33:25.000Z"}', lastEventId});
+                source.onerror();
+            }
+            [window.EventSource, window.setTimeout] = [real, wait];
+            return asked""")
+        equal(asked, [None, None, "7", "7"])
 
     with STEPS.step("one stream of pings serves two stores, and events tell of exports"):
         page.run("""

@@ -165,6 +165,23 @@ struct PublicAddressTests {
     #expect(url(configured: nil, forwarded: "https://proxy.example") == "https://proxy.example")
     #expect(url(configured: nil, forwarded: nil) == "https://127.0.0.1:8080")
   }
+
+  @Test func `a gateway does not start with a public URL below a path, where its pages and cookies would be lost`()
+    throws
+  {
+    for url in ["https://example.org/sync", "https://example.org?a", "https://ann@example.org"] {
+      let error = try #require(throws: ExitError.self) { _ = try PublicAddress(option: url) }
+      #expect(error.code == .configuration && error.description.contains(url), "\(error)")
+    }
+    let request = HTTPRequest(
+      method: .get, target: "/", pathSegments: [], query: [], headers: [], body: [], remoteAddress: "127.0.0.1")
+    for url in ["https://example.org", "http://127.0.0.1:8080", "https://[2001:db8::1]:8443"] {
+      #expect(try PublicAddress(option: url).url(for: request) == url)
+    }
+    let address = try PublicAddress(option: nil)
+    address.listens(at: "http://127.0.0.1:8080")
+    #expect(address.url(for: request) == "http://127.0.0.1:8080")
+  }
 }
 
 struct PushTokenTests {

@@ -73,6 +73,14 @@ struct OpenAPITests {
     #expect(pings.method == .get && pings.value["servers"]?.elements.isEmpty == false)
   }
 
+  @Test func `calls that can answer with a stream of events say so`() throws {
+    let streams = try Self.operations().filter { operation in
+      operation.value["responses"]?["200"]?["content"]?["text/event-stream"] != nil
+    }
+    let names = Set(streams.compactMap { $0.value["operationId"]?.string })
+    #expect(names == ["fetchEvents", "streamPings", "followSamples", "followPings"])
+  }
+
   @Test func `every operation has a name, its path's parameters, and the errors that every endpoint can answer`() throws
   {
     let statuses = Set(ServerErrorCode.allCases.map { String($0.row.httpStatus) })

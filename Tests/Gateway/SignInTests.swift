@@ -294,6 +294,23 @@ extension GatewayWorld {
     #expect(world.record.withLock(\.rotations) == 1)
   }
 
+  @Test func `a page's event stream rotates nothing, because its page can't read the successor`() async throws {
+    let world = try await GatewayWorld { _, _, _ in
+      Answer(
+        DatabaseRequest.Reply(status: 200, mayWait: true),
+        body: Array(#"{"events":[],"lastEvent":"0","moreComing":false}"#.utf8))
+    }
+    func header(_ query: [(String, String)], _ headers: [(String, String)]) async -> String? {
+      let response = await world.respond(
+        .get, "\(GatewayWorld.stores)/S/events", query: query, headers: headers + [("accept", "text/event-stream")])
+      #expect(response.status == 200 && response.header("Content-Type") == "text/event-stream")
+      return response.header("X-Apple-CloudKit-Web-Auth-Token")
+    }
+    #expect(await header([("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "ses_alice")], []) == nil)
+    #expect(world.record.withLock(\.rotations) == 0)
+    #expect(await header([], [("authorization", "Bearer ses_alice")]) == "ses_alice_next", "programs read headers")
+  }
+
   @Test func `an error hands out nothing and rotates nothing`() async throws {
     let world = try await GatewayWorld { _, _, _ in Answer(DatabaseRequest.Reply(status: 400), body: Array("{}".utf8)) }
     #expect(await header("ses_alice", world, path: "\(GatewayWorld.records)/zones/list", status: 400) == nil)

@@ -117,9 +117,11 @@ struct EventStreamTests {
     let allowed = try await world.client.stream(
       world.pingsURL("ann"), headers: [.init("Origin", "https://app.example")])
     #expect(allowed.head["access-control-allow-origin"] == "https://app.example")
-    #expect(
-      try await world.client.send("GET", world.pingsURL("ann"), headers: [.init("Origin", "https://evil.example")])
-        .status == 401)
+    #expect(allowed.head["x-apple-request-uuid"]?.count == 36)
+    let refused = try await world.client.send(
+      "GET", world.pingsURL("ann"), headers: [.init("Origin", "https://evil.example")])
+    #expect(refused.status == 403)
+    #expect(try JSONValue(parsing: refused.body)["serverErrorCode"]?.string == "ACCESS_DENIED")
     await world.stop()
   }
 

@@ -16,7 +16,7 @@ struct PassedOption: Hashable, Sendable {
   }
 
   static let table: [PassedOption] = [
-    PassedOption("public-url", "URL", [.gateway], "the base of URLs in answers, behind a proxy"),
+    PassedOption("public-url", "URL", [.gateway], "scheme, host and port of URLs in answers, behind a proxy"),
     PassedOption(
       "trusted-proxies", "NETWORKS", [.gateway, .notifier],
       "the proxies whose X-Forwarded headers count, such as 10.0.0.0/8"),

@@ -104,7 +104,9 @@ extension Gateway {
     let stream = LiveStream(gateway: self, exchange: exchange.withoutPlace, place: place, pause: pause, piece: piece)
     return HTTPResponse(
       status: 200,
-      headers: [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")],
+      headers: [
+        ("Content-Type", EventStreamText.contentType), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"),
+      ],
       body: .stream(AsyncStream(unfolding: { await stream.next() }, onCancel: { Task { await stream.end() } })))
   }
 }
