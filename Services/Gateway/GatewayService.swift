@@ -5,7 +5,6 @@ import Authentication
 import Crypto
 package import HTTPServer
 import Records
-import S3
 public import ServiceBus
 public import ServiceKit
 
@@ -35,9 +34,6 @@ public struct GatewayService: Service {
     let metrics = GatewayMetrics(context.metrics)
     let place = try AssetPlace(context, keys: keys)
     let limit = context.options.integer("asset-limit") ?? 50
-    if case .bucket = place, Int64(limit) * 1_000_000 > S3Parts.contentByteLimit {
-      throw ExitError(.configuration, "--asset-limit is \(limit); a bucket takes assets of at most 5000 megabytes.")
-    }
     if let folder = place?.path { context.metrics.addDisk(of: folder) }
     let store = place?.store
     let folders = DataFolders(context, place.map { [(.assets, $0)] } ?? [])

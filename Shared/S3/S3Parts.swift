@@ -2,11 +2,10 @@
 
 /// Collects bytes until a part is full.
 public struct S3Parts: Sendable {
-  /// The least length of a part that is not the last, so that memory is least, too. At most 10,000 parts make a
-  /// content.
+  /// The least length of a part that is not the last, so that memory is least, too.
   public static let partByteCount = 5 << 20
-  /// The most bytes that a server copies in one request, and so the longest content.
-  public static let contentByteLimit: Int64 = 5_000_000_000
+  /// The longest content: a server takes at most 10,000 parts of one.
+  public static let contentByteLimit = Int64(partByteCount) * 10_000
 
   private var waiting: [UInt8] = []
 

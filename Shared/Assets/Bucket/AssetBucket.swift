@@ -40,13 +40,12 @@ public final class AssetBucket: AssetStore {
   }
 
   public let keys: KeyRing
+  let limits: Limits
   let connection: BucketConnection
   private let state = Mutex(State())
 
   private static let knownSeconds: Int64 = 5
   private static let knownLimit = 10_000
-  /// The time after which a preparation or an offer asks for no further content.
-  private static let preparationSeconds: Int64 = 30
   /// The server refuses a removal that comes later than `S3Request.lifetime`, and has the same time once more to end
   /// one that it has begun.
   private static let doubtfulSeconds = 2 * S3Request.lifetime
@@ -56,11 +55,19 @@ public final class AssetBucket: AssetStore {
   /// - Parameters:
   ///   - clock: seconds since 1970.
   ///   - observe: called with each attempt, on any thread.
-  public init(
+  public convenience init(
     _ signer: S3Signer, keys: KeyRing = KeyRing(), clock: @escaping @Sendable () -> Int64,
     observe: @escaping @Sendable (BucketEvent) -> Void = { _ in }
   ) {
+    self.init(signer, keys: keys, limits: Limits(), clock: clock, observe: observe)
+  }
+
+  init(
+    _ signer: S3Signer, keys: KeyRing, limits: Limits, clock: @escaping @Sendable () -> Int64,
+    observe: @escaping @Sendable (BucketEvent) -> Void
+  ) {
     self.keys = keys
+    self.limits = limits
     connection = BucketConnection(signer, clock: clock, observe: observe)
   }
 
@@ -79,7 +86,7 @@ public final class AssetBucket: AssetStore {
 
   /// Asks for one content after the other, and gives up after a while: the next attempt finds what was copied.
   public func prepare(_ assets: Set<Asset>, for shard: Int) throws(AssetError) {
-    let deadline = connection.now + Self.preparationSeconds
+    let deadline = connection.now + limits.patienceSeconds
     var hours: [Int64]?
     for asset in Self.ascending(assets) {
       if connection.now >= deadline { throw .unavailable("\(location): copies for shard \(shard) take too long") }
@@ -139,7 +146,7 @@ public final class AssetBucket: AssetStore {
     let present = try form(of: target, asset)
     if present == .sealed || present == .plain && !keys.canSeal { return true }
     let source = try spooled(asset, &hours) { $0 == .sealed || present == nil }
-    guard let source, try copy(source, to: target) else { return present != nil }
+    guard let source, try copy(source, of: asset, to: target) else { return present != nil }
     return true
   }
 
@@ -166,12 +173,12 @@ public final class AssetBucket: AssetStore {
 
   /// Copies one content after the other, and gives up after a while: the next attempt skips what was copied.
   public func offer(_ assets: [Asset], of shard: Int, until expiry: Int64) throws(AssetError) -> Set<Asset> {
-    let deadline = connection.now + Self.preparationSeconds
+    let deadline = connection.now + limits.patienceSeconds
     var offered: Set<Asset> = []
     for asset in Self.ascending(Set(assets)) {
       if connection.now >= deadline { throw .unavailable("\(location): copies from shard \(shard) take too long") }
       let target = spoolKey(SpoolHour.hour(of: expiry), Hex.encode(asset.hash))
-      if try form(of: target, asset) == nil, try !copy(key(of: asset.hash, shard: shard), to: target) { continue }
+      if try form(of: target, asset) == nil, try !copy(key(of: asset.hash, shard: shard), of: asset, to: target) { continue }
       offered.insert(asset)
     }
     return offered
