@@ -109,4 +109,45 @@ extension BucketFaultTests {
   @Test func `the largest asset, sealed, fits into the parts of an upload`() {
     #expect(SealedFile.byteCount(ofContent: 10_000 * 1_000_000) < S3Parts.contentByteLimit)
   }
+
+  /// Contents of shard 0.
+  private func contents(_ count: Int) throws -> [Asset] {
+    try (0..<count).map { number in
+      let content = Array("content \(number)".utf8)
+      let asset = Asset(hash: SHA256.hash(content), byteCount: Int64(content.count))
+      try behind.put(content, behind.key(of: asset.hash, shard: 0))
+      return asset
+    }
+  }
+
+  @Test func `an offer that takes many attempts copies a content in each, also when hours go by`() async throws {
+    try await server.set([])
+    let requests = Requests()
+    let store = try AssetEngine.bucket(
+      name, at: server.endpoint, limits: .init(patienceSeconds: 0), observe: { requests.note($0) })
+    let assets = try contents(6)
+    let absent = Asset(hash: SHA256.hash([1]), byteCount: 1)
+    var offered: Set<Asset>?
+    for attempt in 1...7 where offered == nil {
+      let expiry = 3600 * Int64(12 + attempt)
+      do {
+        offered = try store.offer(assets + [absent], of: 0, until: expiry)
+      } catch AssetError.unavailable {
+        #expect(requests["copy"] == attempt)
+      }
+    }
+    #expect(offered == Set(assets) && requests["copy"] == 6)
+    for asset in assets { #expect(try behind.finds(asset, into: 1)) }
+    _ = try behind.sweepSpool(now: 3600 * 19)
+    #expect(try behind.finds(assets[0], into: 2), "it is offered until then at least")
+  }
+
+  @Test func `a repeated offer of many contents asks for none of them by itself`() async throws {
+    try await server.set([])
+    let requests = Requests()
+    let store = try AssetEngine.bucket(name, at: server.endpoint, observe: { requests.note($0) })
+    let assets = try contents(70)
+    for _ in 0..<2 { #expect(try store.offer(assets, of: 0, until: Self.expiry) == Set(assets)) }
+    #expect(requests["copy"] == 70 && requests["HEAD"] == 0 && requests["GET"] == 2)
+  }
 }

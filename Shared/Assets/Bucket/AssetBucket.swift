@@ -49,8 +49,9 @@ public final class AssetBucket: AssetStore {
   /// The server refuses a removal that comes later than `S3Request.lifetime`, and has the same time once more to end
   /// one that it has begun.
   private static let doubtfulSeconds = 2 * S3Request.lifetime
-  /// A list answers more assets than this by one request; fewer are asked for one by one.
-  private static let askedCount = 4
+  /// A list answers more assets than this by few requests; fewer are asked for one by one. Other shards' contents lie
+  /// in the spool, too.
+  private static let (askedCount, askedOffers) = (4, 64)
 
   /// - Parameters:
   ///   - clock: seconds since 1970.
@@ -151,35 +152,52 @@ public final class AssetBucket: AssetStore {
   }
 
   public func present(_ assets: [Asset], in shard: Int) throws(AssetError) -> Set<Asset> {
+    try present(assets, in: folder(ofShard: shard), asksFor: Self.askedCount) { key(of: $0.hash, shard: shard) }
+  }
+
+  /// The assets whose objects have the right length.
+  /// - Parameters:
+  ///   - assets: ascending by hash.
+  ///   - folder: has all keys.
+  ///   - askedCount: the most assets to ask for one by one.
+  private func present(
+    _ assets: [Asset], in folder: String, asksFor askedCount: Int, _ key: (Asset) -> String
+  ) throws(AssetError) -> Set<Asset> {
     var present: Set<Asset> = []
-    guard assets.count > Self.askedCount, let first = assets.first, let last = assets.last else {
-      for asset in assets where try form(of: key(of: asset.hash, shard: shard), asset) != nil {
-        present.insert(asset)
-      }
+    guard assets.count > askedCount, let first = assets.first, let last = assets.last else {
+      for asset in assets where try form(of: key(asset), asset) != nil { present.insert(asset) }
       return present
     }
     var lengths: [String: Int64] = [:]
-    let end = key(of: last.hash, shard: shard)
+    let end = key(last)
     // The list begins behind this key, which no object has.
-    try list(folder(ofShard: shard), after: String(key(of: first.hash, shard: shard).dropLast())) { objects in
+    try list(folder, after: String(key(first).dropLast())) { objects in
       for object in objects { lengths[object.key] = object.byteCount }
       return objects.last.map { $0.key < end } ?? false
     }
-    for asset in assets where form(ofLength: lengths[key(of: asset.hash, shard: shard)], asset) != nil {
-      present.insert(asset)
-    }
+    for asset in assets where form(ofLength: lengths[key(asset)], asset) != nil { present.insert(asset) }
     return present
   }
 
-  /// Copies one content after the other, and gives up after a while: the next attempt skips what was copied.
+  /// Copies one content after the other, and gives up once copies have taken a while. Each attempt makes one at least,
+  /// and the next attempt skips what was copied.
   public func offer(_ assets: [Asset], of shard: Int, until expiry: Int64) throws(AssetError) -> Set<Asset> {
-    let deadline = connection.now + limits.patienceSeconds
-    var offered: Set<Asset> = []
-    for asset in Self.ascending(Set(assets)) {
-      if connection.now >= deadline { throw .unavailable("\(location): copies from shard \(shard) take too long") }
-      let target = spoolKey(SpoolHour.hour(of: expiry), Hex.encode(asset.hash))
-      if try form(of: target, asset) == nil, try !copy(key(of: asset.hash, shard: shard), of: asset, to: target) { continue }
-      offered.insert(asset)
+    let hour = SpoolHour.hour(ofOffer: expiry)
+    let assets = Self.ascending(Set(assets))
+    func target(_ asset: Asset) -> String { spoolKey(hour, Hex.encode(asset.hash)) }
+    var offered = try present(assets, in: spoolKey(hour, ""), asksFor: Self.askedOffers, target)
+    var deadline = connection.now + limits.patienceSeconds
+    var hasCopied = false
+    for asset in assets where !offered.contains(asset) {
+      let start = connection.now
+      if hasCopied, start >= deadline { throw .unavailable("\(location): copies from shard \(shard) take too long") }
+      if try copy(key(of: asset.hash, shard: shard), of: asset, to: target(asset)) {
+        offered.insert(asset)
+        hasCopied = true
+      } else {
+        // The next attempt asks for it again.
+        deadline += connection.now - start
+      }
     }
     return offered
   }
