@@ -201,6 +201,33 @@ struct AssetConformanceTests {
     }
   }
 
+  @Test(arguments: AssetEngine.allCases)
+  func `content that begins like a sealed one of an unknown key is doubtful until it is compared with its name`(
+    engine: AssetEngine
+  ) throws {
+    try engine.run { open in
+      let (plain, sealing) = (try open(KeyRing()), try open(try Self.newKeys()))
+      let content = Array("aqseal-1".utf8) + Self.content(200)
+      let asset = try plain.put(content, until: 0)
+      _ = try plain.take(asset, into: 0)
+      let found = try #require(try plain.open(asset.hash, of: 0))
+      #expect(found.isDoubtful && !found.isSealed && found.byteCount == asset.byteCount)
+      try found.compareWithName()
+      #expect(try plain.read(asset, shard: 0) == content)
+      #expect(try plain.open(asset.hash, of: 0)?.identity == found.identity)
+      let other = try sealing.put([1, 2, 3], until: 0)
+      _ = try sealing.take(other, into: 0)
+      let unknown = try #require(try plain.open(other.hash, of: 0))
+      #expect(unknown.isDoubtful && unknown.identity != found.identity)
+      let failure = #expect(throws: AssetError.self) { try unknown.compareWithName() }
+      guard case .missingKey = failure else {
+        Issue.record("\(String(describing: failure))")
+        return
+      }
+      #expect(try sealing.open(other.hash, of: 0)?.isDoubtful == false)
+    }
+  }
+
   @Test func `a bucket tells a writer only what was prepared, once, and nothing of contents that are being removed`()
     throws
   {

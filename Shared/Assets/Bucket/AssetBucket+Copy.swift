@@ -7,7 +7,7 @@ import S3
 extension AssetBucket {
   /// The limits of work within the bucket.
   struct Limits: Hashable, Sendable {
-    /// The longest object that one request copies. A server copies at most 5 GiB by one, and a request has some seconds.
+    /// The longest object that one request copies. A server copies at most 5 GiB by one, and has some seconds for it.
     var copyByteCount: Int64 = 1 << 30
     /// The length of a part of a longer copy.
     var copyPartByteCount: Int64 = 256 << 20

@@ -18,6 +18,7 @@ final class ObjectBytes: AssetBytes {
   let byteCount: Int64
   var areLocal: Bool { false }
   var name: String { AssetBucket.text(bucket.location, key) }
+  var identity: ContentIdentity { ContentIdentity(key: name, tag: tag) }
 
   /// Whom an object is read for, and so how far ahead.
   enum Reader {
