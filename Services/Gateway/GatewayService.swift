@@ -40,7 +40,9 @@ public struct GatewayService: Service {
     let uploads = AssetUploads(
       store: store,
       byteLimit: limit * 1_000_000,
-      limits: uploadLimits(context.options), obstacle: { folders.obstacle },
+      limits: uploadLimits(
+        context.options, memoryByteCount: MemoryLimit(context.options, role: context.role).byteCount),
+      obstacle: { folders.obstacle },
       freeByteCount: { place?.path.flatMap { DiskSpace(of: $0)?.free } }, log: context.log,
       metrics: context.metrics)
     return { bus in

@@ -13,6 +13,7 @@ final class PartObject: UnnamedContent {
   private var upload: S3Upload?
   private var sent: [S3Upload.Part] = []
   private var sentByteCount: Int64 = 0
+  var partCount: Int { sent.count }
 
   init(in bucket: AssetBucket, hour: Int64) {
     self.bucket = bucket
@@ -54,6 +55,7 @@ final class PartObject: UnnamedContent {
   }
 
   func discard() {
+    parts = S3Parts()
     guard let upload else { return }
     self.upload = nil
     // Dropped because the sweep of the spool removes both as well.
