@@ -134,14 +134,24 @@ public final class AssetContent: Sendable {
   /// Reads the whole content and compares it with the asset.
   /// - Throws: `corrupt`, `io`; `missingKey` for bytes that this process can't open.
   func readAll(of asset: Asset) throws(AssetError) -> [UInt8] {
-    guard byteCount == asset.byteCount else {
-      if isDoubtful { throw differs }
-      throw .corrupt(
-        "\(bytes.name) has \(byteCount) bytes of content instead of \(asset.byteCount); restore it from a backup")
-    }
+    try expectLength(of: asset)
     let content = try readAll()
     guard SHA256.hash(content) == asset.hash else { throw differs }
     return content
+  }
+
+  private func expectLength(of asset: Asset) throws(AssetError) {
+    if byteCount == asset.byteCount { return }
+    if isDoubtful { throw differs }
+    throw .corrupt(
+      "\(bytes.name) has \(byteCount) bytes of content instead of \(asset.byteCount); restore it from a backup")
+  }
+
+  /// Compares the whole content with the asset, a piece at a time.
+  /// - Throws: as `readAll(of:)`.
+  func compare(with asset: Asset) throws(AssetError) {
+    try expectLength(of: asset)
+    try compareWithName()
   }
 
   private var differs: AssetError {
@@ -157,6 +167,8 @@ public final class AssetContent: Sendable {
   public func compareWithName() throws(AssetError) {
     let hash = SHA256.Stream()
     var offset: Int64 = 0
+    // It authenticates an empty content, too.
+    if byteCount == 0, let sealed { _ = try chunk(0, of: sealed) }
     while offset < byteCount {
       let piece = try read(at: offset, limit: Self.comparedByteCount)
       piece.withUnsafeBytes { hash.update($0) }

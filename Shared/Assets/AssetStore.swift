@@ -95,6 +95,15 @@ public enum Adoption: Hashable, Sendable {
 }
 
 extension AssetStore {
+  /// Compares the whole content of a shard's asset with its hash. Holds some megabytes of it at most.
+  /// - Throws: as `read`.
+  public func verify(_ asset: Asset, shard: Int) throws(AssetError) {
+    guard let content = try open(asset.hash, of: shard) else {
+      throw .io("asset \(asset.relativePath(inShard: shard)) is missing")
+    }
+    try content.compare(with: asset)
+  }
+
   /// Writes `content` durably into the spool.
   /// - Parameter expiry: the end of the time in which shards can adopt it, seconds since 1970.
   /// - Throws: `full`, `io`; nothing is left behind then.
