@@ -32,14 +32,14 @@ public struct GatewayService: Service {
       [Metrics.Sample(Double(await state.waiters.count))]
     }
     let metrics = GatewayMetrics(context.metrics)
-    let place = try AssetPlace(context, keys: keys)
-    let limit = context.options.integer("asset-limit") ?? 50
+    let limit = (context.options.integer("asset-limit") ?? 50) * 1_000_000
+    let place = try AssetPlace(context, keys: keys, contentByteLimit: Int64(limit))
     if let folder = place?.path { context.metrics.addDisk(of: folder) }
     let store = place?.store
     let folders = DataFolders(context, place.map { [(.assets, $0)] } ?? [])
     let uploads = AssetUploads(
       store: store,
-      byteLimit: limit * 1_000_000,
+      byteLimit: limit,
       limits: uploadLimits(
         context.options, memoryByteCount: MemoryLimit(context.options, role: context.role).byteCount),
       obstacle: { folders.obstacle },

@@ -18,13 +18,14 @@ enum AssetEngine: String, CaseIterable, Sendable {
 
   static func bucket(
     _ prefix: String, at endpoint: String, keys: KeyRing = KeyRing(), suffix: String = "",
-    limits: AssetBucket.Limits = AssetBucket.Limits(),
+    contentByteLimit: Int64 = 0, limits: AssetBucket.Limits = AssetBucket.Limits(),
     clock: @escaping @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) },
     observe: @escaping @Sendable (BucketEvent) -> Void = { _ in }
   ) throws -> AssetBucket {
     let location = try S3Location("s3://bucket/\(prefix)?endpoint=\(endpoint)\(suffix)")
     let signer = S3Signer(location: location, credentials: S3Credentials(keyID: "key", secret: "secret"))
-    return AssetBucket(signer, keys: keys, limits: limits, clock: clock, observe: observe)
+    return AssetBucket(
+      signer, keys: keys, contentByteLimit: contentByteLimit, limits: limits, clock: clock, observe: observe)
   }
 
   /// Runs `body` on an empty store, which it may open with other keys.

@@ -106,6 +106,26 @@ extension BucketFaultTests {
     #expect(try behind.unfinishedUploads().isEmpty)
   }
 
+  @Test func `a bucket that copies no parts is not claimed where long contents may come`() async throws {
+    let installation = InstallationID(signingKey: [1])
+    func claim(_ contentByteLimit: Int64) throws {
+      try AssetEngine.bucket(name, at: server.endpoint, contentByteLimit: contentByteLimit).claim(for: installation)
+    }
+    try await server.set([.init(.refuse, "PUT", match: "partNumber", times: 99, value: 501)])
+    try claim(1_000_000_000)
+    let refusal = #expect(throws: AssetError.self) { try claim(1_100_000_000) }
+    #expect(refusal?.reason.contains("copy part 1") == true && refusal?.reason.contains("501") == true)
+    #expect(try behind.unfinishedUploads().isEmpty)
+    try await server.set([])
+    for _ in 0..<2 { try claim(10_000_000_000) }
+    var keys: [String] = []
+    try behind.list(behind.location.prefix) { objects in
+      keys += objects.map { String($0.key.dropFirst(behind.location.prefix.count)) }
+      return true
+    }
+    #expect(keys == [FolderMark.fileName], "what was tried is removed")
+  }
+
   @Test func `the largest asset, sealed, fits into the parts of an upload`() {
     #expect(SealedFile.byteCount(ofContent: 10_000 * 1_000_000) < S3Parts.contentByteLimit)
   }

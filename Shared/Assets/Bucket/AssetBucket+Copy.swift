@@ -25,14 +25,24 @@ extension AssetBucket {
   func copy(_ source: String, to key: String, atMost most: Int64) throws(AssetError) -> Bool {
     if most <= limits.copyByteCount { return try copyAtOnce(source, to: key) }
     guard let found = try state(of: source) else { return false }
-    if found.byteCount <= limits.copyByteCount { return try copyAtOnce(source, to: key) }
+    return found.byteCount <= limits.copyByteCount
+      ? try copyAtOnce(source, to: key) : try copyByParts(source, found.byteCount, found.tag, to: key)
+  }
+
+  /// - Parameters:
+  ///   - byteCount: the length of the source, at least 1.
+  ///   - tag: the tag that it must still have.
+  /// - Returns: false when it is missing.
+  func copyByParts(
+    _ source: String, _ byteCount: Int64, _ tag: String, to key: String
+  ) throws(AssetError) -> Bool {
     let upload = try begin(key, hasChecksums: false)
     do throws(AssetError) {
-      guard let parts = try copiedParts(source, found.byteCount, found.tag, to: upload) else {
+      guard let parts = try copiedParts(source, byteCount, tag, to: upload) else {
         try abort(upload)
         return false
       }
-      try complete(upload, parts, byteCount: found.byteCount)
+      try complete(upload, parts, byteCount: byteCount)
       return true
     } catch {
       // Dropped because the sweep ends it as well.

@@ -41,6 +41,8 @@ public final class AssetBucket: AssetStore {
 
   public let keys: KeyRing
   let limits: Limits
+  /// The longest content that `claim` looks for a way for.
+  let contentByteLimit: Int64
   let connection: BucketConnection
   private let state = Mutex(State())
 
@@ -54,20 +56,23 @@ public final class AssetBucket: AssetStore {
   private static let (askedCount, askedOffers) = (4, 64)
 
   /// - Parameters:
+  ///   - contentByteLimit: the longest content that this process takes from clients; 0 when it takes none.
   ///   - clock: seconds since 1970.
   ///   - observe: called with each attempt, on any thread.
   public convenience init(
-    _ signer: S3Signer, keys: KeyRing = KeyRing(), clock: @escaping @Sendable () -> Int64,
-    observe: @escaping @Sendable (BucketEvent) -> Void = { _ in }
+    _ signer: S3Signer, keys: KeyRing = KeyRing(), contentByteLimit: Int64 = 0,
+    clock: @escaping @Sendable () -> Int64, observe: @escaping @Sendable (BucketEvent) -> Void = { _ in }
   ) {
-    self.init(signer, keys: keys, limits: Limits(), clock: clock, observe: observe)
+    self.init(
+      signer, keys: keys, contentByteLimit: contentByteLimit, limits: Limits(), clock: clock, observe: observe)
   }
 
   init(
-    _ signer: S3Signer, keys: KeyRing, limits: Limits, clock: @escaping @Sendable () -> Int64,
-    observe: @escaping @Sendable (BucketEvent) -> Void
+    _ signer: S3Signer, keys: KeyRing, contentByteLimit: Int64 = 0, limits: Limits,
+    clock: @escaping @Sendable () -> Int64, observe: @escaping @Sendable (BucketEvent) -> Void
   ) {
     self.keys = keys
+    self.contentByteLimit = contentByteLimit
     self.limits = limits
     connection = BucketConnection(signer, clock: clock, observe: observe)
   }
