@@ -102,7 +102,7 @@ let services: [Target] = [
     [
       "OpenID", "HTTPClient",
       "CDeflate", "COpenAPI", "Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets",
-      "S3", "Queues", "JSON", "Records", "Crypto",
+      "Queues", "JSON", "Records", "Crypto",
     ]),
   worker(
     "ZoneCommit",

@@ -18,7 +18,7 @@ struct ServedContent: Sendable {
   /// Memory that the content holds while it is sent. Unit: bytes.
   var heldByteCount = 0
   let body: @Sendable (_ offset: UInt64, _ byteCount: UInt64) -> HTTPResponse.Body
-  /// Called before the body is made, because a damaged content must not be sent.
+  /// Called before the body is made and sent, because a damaged content must not be sent.
   /// - Parameter party: whose turn the look at the content takes.
   var check: @Sendable (_ party: String) async throws(RecordError) -> Void = { _ in }
 }
@@ -68,7 +68,7 @@ struct AssetDownloads: Sendable {
     let isSame = request.header("if-range").map { $0 == tag } ?? true
     let range = ByteRange(isSame ? request.header("range") : nil, of: byteCount)
     let contentRange = (name: "Content-Range", value: range.contentRange(of: byteCount))
-    if range != .unsatisfiable { try await content.check(party) }
+    if range != .unsatisfiable, !request.isHead { try await content.check(party) }
     var response: HTTPResponse
     switch range {
     case .whole:

@@ -16,8 +16,7 @@ struct AssetUploads: Sendable {
   struct Limits: Sendable {
     /// Uploads at a time; the next one gets `tryAgainLater`.
     var count = 512
-    /// Bytes of memory that uploads may hold while the store takes them; the next one gets `tryAgainLater`. One user's
-    /// hold a sixth of that, and the next one is `throttled`.
+    /// Bytes of memory for the parts that a bucket takes; the senders of further parts wait (`PartMemory`).
     var memoryByteCount: Int64 = 128 << 20
     /// Limits of one user.
     var book = UploadBook.Limits()
@@ -36,9 +35,10 @@ struct AssetUploads: Sendable {
   private let obstacle: @Sendable () -> String?
   private let freeByteCount: @Sendable () -> Int64?
   private let book: SharedUploadBook
-  /// Bytes that uploads under way may still write, and bytes of memory that they may hold.
+  /// Bytes that uploads under way may still write.
   private let expected = ExpectedBytes()
-  private let held = ExpectedBytes()
+  /// nil for a store that collects no parts.
+  private let memory: PartMemory?
   private let writers: AssetWriters
   private let log: Log
   private let uploads: Family<Counter>
@@ -58,12 +58,18 @@ struct AssetUploads: Sendable {
     self.obstacle = obstacle
     self.freeByteCount = freeByteCount
     book = SharedUploadBook(limits.book)
+    let partByteCount = store?.uploadMemoryByteCount ?? 0
+    memory =
+      partByteCount > 0 ? PartMemory(byteCount: limits.memoryByteCount, partByteCount: partByteCount) : nil
     writers = AssetWriters(count: store?.keepsFiles == false ? Self.bucketWriterCount : Self.diskWriterCount)
     self.log = log
     uploads = metrics.counters("asset_uploads_total", "Finished uploads, by outcome.", labels: ["outcome"])
     bytes = metrics.counter("asset_upload_bytes_total", "Bytes of uploaded content.")
-    let writers = writers
+    let (writers, memory) = (writers, memory)
     metrics.collect("asset_uploads", "Uploads under way.") { [Metrics.Sample(Double(writers.uploadCount))] }
+    metrics.collect("asset_uploads_waiting", "Uploads whose next part waits for memory.") {
+      [Metrics.Sample(Double(memory?.waitingCount ?? 0))]
+    }
   }
 
   /// The sink for the content that a client posts to an upload address.
@@ -103,29 +109,19 @@ struct AssetUploads: Sendable {
           .tryAgainLater, "The server has no space left for uploads; nothing was stored",
           retryAfter: RecordError.noSpace.retryAfter))
     }
-    let memory: ExpectedBytes.Share
-    switch held.take(min(most, Int64(store.uploadMemoryByteCount)), of: limits.memoryByteCount, for: user) {
-    case .success(let taken): memory = taken
-    case .failure(let refusal):
-      space.giveBack()
-      if refusal == .user { throw refused("user", Self.tooMany) }
-      throw refused(
-        "crowded",
-        RecordError(.tryAgainLater, "Too many uploads are under way", retryAfter: RetryPlan.retryAfterSeconds))
-    }
     let slot: UploadSlot
-    switch book.begin(user, [space, memory], wallClock) {
+    switch book.begin(user, space, wallClock) {
     case .success(let taken): slot = taken
     case .failure(let error):
       space.giveBack()
-      memory.giveBack()
       throw refused("user", error)
     }
     let expiry = now + AssetLifetime.receiptSeconds
     let (uploads, bytes) = (uploads, bytes)
     return AssetUploadSink(
-      AssetUpload(into: store, until: expiry, writers: writers), user: url.user, expiry: expiry, byteLimit: byteLimit,
-      slot: slot,
+      AssetUpload(
+        into: store, until: expiry, writers: writers, room: memory?.room(for: user, atMost: most)),
+      user: url.user, expiry: expiry, byteLimit: byteLimit, slot: slot,
       onAbort: { uploads["aborted"].increment() },
       onPiece: {
         bytes.increment(by: $0)
@@ -214,9 +210,9 @@ final class AssetUploadSink: HTTPBodySink {
   }
 }
 
-/// The bytes of disk space or memory that uploads under way have reserved, for all threads that read sockets.
+/// The bytes of disk space that uploads under way have reserved, for all threads that read sockets.
 ///
-/// Of disk space, bytes that have arrived no longer count here, because the file system's free space reflects them.
+/// Bytes that have arrived no longer count here, because the file system's free space reflects them.
 fileprivate final class ExpectedBytes: Sendable {
   final class Share: Sendable {
     private let rest: Mutex<Int64>
@@ -292,15 +288,15 @@ fileprivate final class SharedUploadBook: Sendable {
     book = Mutex(UploadBook(limits: limits, memory: AssetLifetime.receiptSeconds / 3600))
   }
 
-  /// - Parameter shares: given back when the upload ends.
-  func begin(_ user: String, _ shares: [ExpectedBytes.Share], _ wallClock: any WallClock) -> Result<
+  /// - Parameter share: given back when the upload ends.
+  func begin(_ user: String, _ share: ExpectedBytes.Share, _ wallClock: any WallClock) -> Result<
     UploadSlot, RecordError
   > {
     switch book.withLock({ $0.begin(user, now: wallClock.now / 1000) }) {
     case nil:
       .success(
         UploadSlot { [self] byteCount in
-          for share in shares { share.giveBack() }
+          share.giveBack()
           book.withLock { $0.end(user, byteCount: byteCount, now: wallClock.now / 1000) }
         })
     case .slots: .failure(AssetUploads.tooMany)

@@ -1,4 +1,5 @@
-// Compares contents in clear with their names before they are sent, because a disk may have damaged them.
+// Compares contents in clear with their names before they are sent: a disk may have damaged them, or they may not be in
+// clear, but sealed by a key that this process lacks.
 
 import Assets
 import Queues
@@ -6,9 +7,9 @@ import Records
 import ServiceKit
 import Synchronization
 
-/// The files that were compared with their names, which are the hashes of their contents.
+/// The contents that were compared with their names, which are their hashes.
 ///
-/// A comparison reads a whole file, however short the range is that a client asks for. So it counts for all requests
+/// A comparison reads a whole content, however short the range is that a client asks for. So it counts for all requests
 /// of a while, requests that come together share it, and parties take turns with a few of them.
 final class ContentChecks: Sendable {
   /// Comparisons at a time, and of one party.
@@ -17,7 +18,7 @@ final class ContentChecks: Sendable {
   /// Requests that wait for a comparison, and of one party.
   static let waitingLimit = 256
   static let waitingOfParty = 64
-  /// Files that are remembered; the one that has been known longest is forgotten first.
+  /// Contents that are remembered; the one that has been known longest is forgotten first.
   static let knownLimit = 10_000
   /// The time for which a comparison counts.
   fileprivate static let validity = Duration.seconds(900)
@@ -25,11 +26,11 @@ final class ContentChecks: Sendable {
   fileprivate typealias Outcome = Result<Void, RecordError>
 
   fileprivate struct State {
-    var known: [FileIdentity: ContinuousClock.Instant] = [:]
-    /// The files of `known` in the order in which they became known.
-    var order = FIFO<FileIdentity>()
-    /// Files that are being compared, with the requests that wait for the outcome.
-    var underWay: [FileIdentity: [CheckedContinuation<Outcome?, Never>]] = [:]
+    var known: [ContentIdentity: (outcome: Outcome, time: ContinuousClock.Instant)] = [:]
+    /// The contents of `known` in the order in which they became known.
+    var order = FIFO<ContentIdentity>()
+    /// Contents that are being compared, with the requests that wait for the outcome.
+    var underWay: [ContentIdentity: [CheckedContinuation<Outcome?, Never>]] = [:]
     /// Comparisons of each party.
     var lanes = Lanes<CheckedContinuation<RecordError?, Never>>(laneCount, share: lanesOfParty)
   }
@@ -46,66 +47,73 @@ final class ContentChecks: Sendable {
   /// Returns once the content is known to be the one that its name says.
   /// - Parameter party: whose turn a comparison takes.
   /// - Throws: `internalError` when it is another one or can't be read; `throttled` or `tryAgainLater` when too many
-  ///   wait.
+  ///   wait; `tryAgainLater` when its key is missing.
   func check(_ content: AssetContent, in store: any AssetStore, for party: String) async throws(RecordError) {
     // Each chunk of a sealed content proves itself. A store elsewhere compares what it sends with its own checksums.
-    guard !content.isSealed, let file = content.identity else { return }
+    guard content.isDoubtful || content.isLocal && !content.isSealed else { return }
+    let identity = content.identity
     while true {
-      if isNew(file) {
+      if isNew(identity) {
         try await takeLane(of: party)
         defer { giveLaneBack(of: party) }
         if Task.isCancelled { throw RecordError(.tryAgainLater, "The client did not wait for the content") }
-        if begin(file) {
-          let outcome = await compare(content, in: store, for: party)
-          end(file, outcome)
+        if begin(identity) {
+          let (outcome, isLasting) = await compare(content, in: store, for: party)
+          end(identity, outcome, isLasting: isLasting)
           return try outcome.get()
         }
       }
-      if let outcome = await outcome(of: file) { return try outcome.get() }
+      if let outcome = await outcome(of: identity) { return try outcome.get() }
     }
   }
 
-  private func compare(_ content: AssetContent, in store: any AssetStore, for party: String) async -> Outcome {
+  /// - Returns: the outcome, and whether a later comparison has the same.
+  private func compare(_ content: AssetContent, in store: any AssetStore, for party: String) async
+    -> (outcome: Outcome, isLasting: Bool)
+  {
     do throws(AssetError) {
-      return .success(try await store.apart(of: party) { _ throws(AssetError) in try content.compareWithName() })
+      try await store.apart(of: party) { _ throws(AssetError) in try content.compareWithName() }
+      return (.success(()), true)
     } catch {
-      return .failure(RecordError(of: error, log))
+      // A process reads its keys when it starts.
+      let isLasting = if case .missingKey = error { true } else { false }
+      return (.failure(RecordError(of: error, log)), isLasting)
     }
   }
 
-  // MARK: Files
+  // MARK: Contents
 
-  /// True for a file that is neither known nor being compared.
-  private func isNew(_ file: FileIdentity) -> Bool {
-    state.withLock { $0.underWay[file] == nil && !$0.knows(file, at: timing.now()) }
+  /// True for a content that is neither known nor being compared.
+  private func isNew(_ content: ContentIdentity) -> Bool {
+    state.withLock { $0.underWay[content] == nil && $0.outcome(of: content, at: timing.now()) == nil }
   }
 
-  private func begin(_ file: FileIdentity) -> Bool {
+  private func begin(_ content: ContentIdentity) -> Bool {
     state.withLock { state in
-      guard state.underWay[file] == nil, !state.knows(file, at: timing.now()) else { return false }
-      state.underWay[file] = []
+      guard state.underWay[content] == nil, state.outcome(of: content, at: timing.now()) == nil else { return false }
+      state.underWay[content] = []
       return true
     }
   }
 
-  private func end(_ file: FileIdentity, _ outcome: Outcome) {
+  private func end(_ content: ContentIdentity, _ outcome: Outcome, isLasting: Bool) {
     let now = timing.now()
     let waiting = state.withLock { state in
-      if case .success = outcome { state.note(file, at: now) }
-      return state.underWay.removeValue(forKey: file) ?? []
+      if isLasting { state.note(content, outcome, at: now) }
+      return state.underWay.removeValue(forKey: content) ?? []
     }
     for one in waiting { one.resume(returning: outcome) }
   }
 
-  /// The outcome for a file that is known or being compared; nil for another one.
-  private func outcome(of file: FileIdentity) async -> Outcome? {
+  /// The outcome for a content that is known or being compared; nil for another one.
+  private func outcome(of content: ContentIdentity) async -> Outcome? {
     await withCheckedContinuation { continuation in
-      let isKnown: Bool? = state.withLock { state in
-        if state.underWay[file] == nil { return state.knows(file, at: timing.now()) }
-        state.underWay[file]?.append(continuation)
-        return nil
+      let (waits, known): (Bool, Outcome?) = state.withLock { state in
+        if state.underWay[content] == nil { return (false, state.outcome(of: content, at: timing.now())) }
+        state.underWay[content]?.append(continuation)
+        return (true, nil)
       }
-      if let isKnown { continuation.resume(returning: isKnown ? .success(()) : nil) }
+      if !waits { continuation.resume(returning: known) }
     }
   }
 
@@ -141,12 +149,15 @@ final class ContentChecks: Sendable {
 }
 
 extension ContentChecks.State {
-  fileprivate func knows(_ file: FileIdentity, at now: ContinuousClock.Instant) -> Bool {
-    known[file].map { now - $0 < ContentChecks.validity } ?? false
+  /// nil when it is unknown, or has been known for too long.
+  fileprivate func outcome(of content: ContentIdentity, at now: ContinuousClock.Instant) -> ContentChecks.Outcome? {
+    known[content].flatMap { now - $0.time < ContentChecks.validity ? $0.outcome : nil }
   }
 
-  fileprivate mutating func note(_ file: FileIdentity, at now: ContinuousClock.Instant) {
-    if known.updateValue(now, forKey: file) == nil { order.append(file) }
+  fileprivate mutating func note(
+    _ content: ContentIdentity, _ outcome: ContentChecks.Outcome, at now: ContinuousClock.Instant
+  ) {
+    if known.updateValue((outcome, now), forKey: content) == nil { order.append(content) }
     if known.count > ContentChecks.knownLimit, let oldest = order.popFirst() { known[oldest] = nil }
   }
 }

@@ -93,8 +93,10 @@ extension GatewayService {
     "aquifer-gateway --http 0.0.0.0:8080 --share ipc:///run/aquifer/share.sock --assets /data/assets"
   ]
 
-  static func uploadLimits(_ options: Options) -> AssetUploads.Limits {
+  /// - Parameter memoryByteCount: of the process.
+  static func uploadLimits(_ options: Options, memoryByteCount: Int) -> AssetUploads.Limits {
     var limits = AssetUploads.Limits()
+    limits.memoryByteCount = Int64(memoryByteCount / 4)
     if let count = options.integer("user-uploads") { limits.book.countPerUser = count }
     if let count = options.integer("user-upload-limit") {
       limits.book.byteCountPerUser = count == 0 ? nil : Int64(count) * 1_000_000

@@ -5,7 +5,6 @@ import Authentication
 import Crypto
 package import HTTPServer
 import Records
-import S3
 public import ServiceBus
 public import ServiceKit
 
@@ -34,18 +33,17 @@ public struct GatewayService: Service {
       [Metrics.Sample(Double(await state.waiters.count))]
     }
     let metrics = GatewayMetrics(context.metrics)
-    let place = try AssetPlace(context, keys: keys)
-    let limit = context.options.integer("asset-limit") ?? 50
-    if case .bucket = place, Int64(limit) * 1_000_000 > S3Parts.contentByteLimit {
-      throw ExitError(.configuration, "--asset-limit is \(limit); a bucket takes assets of at most 5000 megabytes.")
-    }
+    let limit = (context.options.integer("asset-limit") ?? 50) * 1_000_000
+    let place = try AssetPlace(context, keys: keys, contentByteLimit: Int64(limit))
     if let folder = place?.path { context.metrics.addDisk(of: folder) }
     let store = place?.store
     let folders = DataFolders(context, place.map { [(.assets, $0)] } ?? [])
     let uploads = AssetUploads(
       store: store,
-      byteLimit: limit * 1_000_000,
-      limits: uploadLimits(context.options), obstacle: { folders.obstacle },
+      byteLimit: limit,
+      limits: uploadLimits(
+        context.options, memoryByteCount: MemoryLimit(context.options, role: context.role).byteCount),
+      obstacle: { folders.obstacle },
       freeByteCount: { place?.path.flatMap { DiskSpace(of: $0)?.free } }, log: context.log,
       metrics: context.metrics)
     return { bus in

@@ -16,8 +16,7 @@ package protocol AssetBytes: Sendable {
   var address: String? { get }
   /// The most bytes that reading keeps in memory.
   var windowByteCount: Int { get }
-  /// nil for bytes that are no file.
-  var identity: FileIdentity? { get }
+  var identity: ContentIdentity { get }
   /// Reads exactly `count` bytes.
   /// - Throws: `corrupt` when there are fewer; `io`, `unavailable`.
   func read(at offset: Int64, count: Int) throws(AssetError) -> [UInt8]
@@ -25,23 +24,26 @@ package protocol AssetBytes: Sendable {
 
 extension AssetBytes {
   package var windowByteCount: Int { 0 }
-  package var identity: FileIdentity? { nil }
 }
 
-/// One state of one file. A file that is written, replaced or linked has another identity afterwards.
-public struct FileIdentity: Hashable, Sendable {
-  private let device: UInt
-  private let number: UInt
-  private let byteCount: Int
-  /// Of the content, and of all that the file system keeps about the file; seconds and nanoseconds since 1970.
-  private let times: [Int]
+/// One state of one file or object. One that is written, replaced or linked has another identity afterwards.
+public struct ContentIdentity: Hashable, Sendable {
+  private enum Form: Hashable {
+    /// Times are of the content, and of all that the file system keeps about the file; seconds and nanoseconds since
+    /// 1970.
+    case file(device: UInt, number: UInt, byteCount: Int, times: [Int])
+    case object(key: String, tag: String)
+  }
+
+  private let form: Form
 
   init(_ status: stat) {
-    device = status.st_dev
-    number = status.st_ino
-    byteCount = status.st_size
-    times = [status.st_mtim, status.st_ctim].flatMap { [$0.tv_sec, $0.tv_nsec] }
+    form = .file(
+      device: status.st_dev, number: status.st_ino, byteCount: status.st_size,
+      times: [status.st_mtim, status.st_ctim].flatMap { [$0.tv_sec, $0.tv_nsec] })
   }
+
+  init(key: String, tag: String) { form = .object(key: key, tag: tag) }
 }
 
 /// An asset's content, open for reading. Calls block; any thread may make them.
@@ -51,9 +53,14 @@ public final class AssetContent: Sendable {
   private let keys: KeyRing
   /// nil when the bytes are the content itself.
   private let sealed: SealedFile?
-  /// The length of the content.
+  /// The key that is missing if the bytes are sealed: they begin as sealed ones do.
+  private let missing: KeyRing.ID?
+  /// The length of the content; of a doubtful one, that of its bytes.
   public let byteCount: Int64
   public var isSealed: Bool { sealed != nil }
+  /// True for bytes that begin as sealed ones do, by a key that this process lacks. They are plain, or nobody can open
+  /// them here. `compareWithName` tells, and only then may they be shown.
+  public var isDoubtful: Bool { missing != nil }
   /// False when reading takes longer than from a file, so that a server must not wait for it on its own threads.
   public var isLocal: Bool { bytes.areLocal }
 
@@ -62,12 +69,12 @@ public final class AssetContent: Sendable {
 
   /// The URL by which clients may fetch the content for a short time, without this process; nil when they can't, as
   /// they can't open sealed bytes.
-  public var address: String? { isSealed ? nil : bytes.address }
+  public var address: String? { isSealed || isDoubtful ? nil : bytes.address }
 
-  /// nil for a content that is no file.
-  public var identity: FileIdentity? { bytes.identity }
+  public var identity: ContentIdentity { bytes.identity }
 
-  /// - Throws: `missingKey` when `keys` lacks the key that sealed the bytes; `corrupt` for an impossible length; `io`.
+  /// Reads the head at most.
+  /// - Throws: `corrupt` for an impossible length; `io`.
   init(_ bytes: any AssetBytes, hash: [UInt8], keys: KeyRing) throws(AssetError) {
     self.bytes = bytes
     self.hash = hash
@@ -84,23 +91,11 @@ public final class AssetContent: Sendable {
       (missing, sealed) = (id, nil)
     }
     self.sealed = sealed
+    self.missing = missing
     guard let content = sealed == nil ? length : SealedFile.contentByteCount(ofFile: length) else {
       throw .corrupt("\(bytes.name) has \(length) bytes, but no sealed file has that length; restore it from a backup")
     }
     byteCount = content
-    if let missing { try checkThatItIsPlain(lacking: missing) }
-  }
-
-  /// Plain content may happen to begin as sealed files do: then its name is the hash of the bytes.
-  /// - Throws: `missingKey` for sealed bytes; `io`.
-  private func checkThatItIsPlain(lacking key: KeyRing.ID) throws(AssetError) {
-    do throws(AssetError) {
-      try compareWithName()
-    } catch {
-      guard case .corrupt = error else { throw error }
-      throw .missingKey(
-        "\(bytes.name) is sealed with the encryption key \(key), which is not in the key file (--encryption-key)")
-    }
   }
 
   /// Reads from `offset` of the content.
@@ -118,9 +113,13 @@ public final class AssetContent: Sendable {
   }
 
   /// Reads the whole content.
-  /// - Throws: `corrupt`, `io`.
+  /// - Throws: `corrupt`, `io`; `missingKey` for bytes that this process can't open.
   public func readAll() throws(AssetError) -> [UInt8] {
-    guard let sealed else { return try bytes.read(at: 0, count: Int(byteCount)) }
+    guard let sealed else {
+      let content = try bytes.read(at: 0, count: Int(byteCount))
+      if isDoubtful, SHA256.hash(content) != hash { throw differs }
+      return content
+    }
     var content: [UInt8] = []
     content.reserveCapacity(Int(byteCount))
     var index: Int64 = 0
@@ -133,26 +132,43 @@ public final class AssetContent: Sendable {
   }
 
   /// Reads the whole content and compares it with the asset.
-  /// - Throws: `corrupt`, `io`.
+  /// - Throws: `corrupt`, `io`; `missingKey` for bytes that this process can't open.
   func readAll(of asset: Asset) throws(AssetError) -> [UInt8] {
-    guard byteCount == asset.byteCount else {
-      throw .corrupt(
-        "\(bytes.name) has \(byteCount) bytes of content instead of \(asset.byteCount); restore it from a backup")
-    }
+    try expectLength(of: asset)
     let content = try readAll()
     guard SHA256.hash(content) == asset.hash else { throw differs }
     return content
   }
 
+  private func expectLength(of asset: Asset) throws(AssetError) {
+    if byteCount == asset.byteCount { return }
+    if isDoubtful { throw differs }
+    throw .corrupt(
+      "\(bytes.name) has \(byteCount) bytes of content instead of \(asset.byteCount); restore it from a backup")
+  }
+
+  /// Compares the whole content with the asset, a piece at a time.
+  /// - Throws: as `readAll(of:)`.
+  func compare(with asset: Asset) throws(AssetError) {
+    try expectLength(of: asset)
+    try compareWithName()
+  }
+
   private var differs: AssetError {
-    .corrupt("\(bytes.name) does not match the hash in its name; restore it from a backup")
+    if let missing {
+      return .missingKey(
+        "\(bytes.name) is sealed with the encryption key \(missing), which is not in the key file (--encryption-key)")
+    }
+    return .corrupt("\(bytes.name) does not match the hash in its name; restore it from a backup")
   }
 
   /// Compares the hash of the content with its name.
-  /// - Throws: `corrupt` when they differ; `io`.
+  /// - Throws: `corrupt` when they differ, or `missingKey` for a doubtful content; `io`.
   public func compareWithName() throws(AssetError) {
     let hash = SHA256.Stream()
     var offset: Int64 = 0
+    // It authenticates an empty content, too.
+    if byteCount == 0, let sealed { _ = try chunk(0, of: sealed) }
     while offset < byteCount {
       let piece = try read(at: offset, limit: Self.comparedByteCount)
       piece.withUnsafeBytes { hash.update($0) }
@@ -180,7 +196,7 @@ final class FileBytes: AssetBytes {
   let byteCount: Int64
   var areLocal: Bool { true }
   var address: String? { nil }
-  let identity: FileIdentity?
+  let identity: ContentIdentity
   private let descriptor: Int32
 
   /// - Returns: nil when the path names no regular file.
@@ -195,7 +211,7 @@ final class FileBytes: AssetBytes {
     var status = stat()
     let isKnown = fstat(descriptor, &status) == 0
     byteCount = Int64(status.st_size)
-    identity = isKnown ? FileIdentity(status) : nil
+    identity = ContentIdentity(status)
     guard isKnown else { throw Folder.failure("look at asset", path) }
     guard status.st_mode & S_IFMT == S_IFREG else { return nil }
   }

@@ -58,8 +58,8 @@ public protocol AssetStore: Sendable {
   /// Takes files that format 1 kept for all shards together into a shard's part, durably.
   func adoptUnsharded(_ assets: [Asset], into shard: Int) throws(AssetError)
   /// Opens a shard's content for reading.
-  /// - Returns: nil when the shard does not have it.
-  /// - Throws: `missingKey` when `keys` lacks the key that sealed it; `corrupt` for an impossible length; `io`.
+  /// - Returns: nil when the shard does not have it; a doubtful content (`isDoubtful`) when `keys` may lack its key.
+  /// - Throws: `corrupt` for an impossible length; `io`.
   func open(_ hash: [UInt8], of shard: Int) throws(AssetError) -> AssetContent?
   /// Reads the whole content of a shard's asset, verified against its hash. Reads the spool while no commit has adopted
   /// the content.
@@ -95,6 +95,15 @@ public enum Adoption: Hashable, Sendable {
 }
 
 extension AssetStore {
+  /// Compares the whole content of a shard's asset with its hash. Holds some megabytes of it at most.
+  /// - Throws: as `read`.
+  public func verify(_ asset: Asset, shard: Int) throws(AssetError) {
+    guard let content = try open(asset.hash, of: shard) else {
+      throw .io("asset \(asset.relativePath(inShard: shard)) is missing")
+    }
+    try content.compare(with: asset)
+  }
+
   /// Writes `content` durably into the spool.
   /// - Parameter expiry: the end of the time in which shards can adopt it, seconds since 1970.
   /// - Throws: `full`, `io`; nothing is left behind then.

@@ -44,15 +44,20 @@ public final class AssetUpload: Sendable {
   private let expiry: Int64
   private let writers: AssetWriters
   private let queue: DispatchQueue
+  /// nil for a store that needs no memory for parts. Used on the queue.
+  private let room: PartRoom?
   private let state = Mutex(State())
   /// Created and used on the queue.
   private let file = Mutex<SpooledContent?>(nil)
 
-  /// - Parameter expiry: the end of the time in which shards can adopt the content, seconds since 1970.
-  public init(into store: any AssetStore, until expiry: Int64, writers: AssetWriters) {
+  /// - Parameters:
+  ///   - expiry: the end of the time in which shards can adopt the content, seconds since 1970.
+  ///   - room: for the parts that the store collects.
+  public init(into store: any AssetStore, until expiry: Int64, writers: AssetWriters, room: PartRoom? = nil) {
     self.store = store
     self.expiry = expiry
     self.writers = writers
+    self.room = room
     queue = writers.queue
     writers.count.add(1, ordering: .relaxed)
   }
@@ -75,9 +80,11 @@ public final class AssetUpload: Sendable {
       state.resume = resume
       return (starts, false)
     }
-    if starts { queue.async { self.drain(below: Self.pieceByteCount) } }
+    if starts { goOn() }
     return goesOn
   }
+
+  private func goOn() { queue.async { self.drain(below: Self.pieceByteCount) } }
 
   /// Writes the remaining pieces and makes the file durable.
   /// - Throws: the disk's error; no file is left behind then.
@@ -91,32 +98,45 @@ public final class AssetUpload: Sendable {
   /// Discards the upload and its file.
   public func abort() {
     end()
-    queue.async { self.file.withLock { $0 }?.discard() }
+    queue.async {
+      self.file.withLock { $0 }?.discard()
+      self.room?.giveBack()
+    }
   }
 
   // MARK: On the queue
 
-  /// Writes until less than `rest` bytes wait.
-  private func drain(below rest: Int) {
-    while true {
-      let (piece, resume) = state.withLock { state -> ([UInt8], (@Sendable () -> Void)?) in
-        if state.waiting.count < rest || state.waiting.isEmpty || state.isOver {
-          state.isWriting = false
-          return ([], nil)
-        }
+  /// Writes until less than `rest` bytes wait, or until the next part has no room. It goes on then once there is some,
+  /// and the sender is held back meanwhile.
+  /// - Parameter isLast: true for the last pieces, which are few and need no room.
+  private func drain(below rest: Int, isLast: Bool = false) {
+    while mayWrite(atLeast: max(rest, 1)) {
+      if !isLast, let room, !room.take({ [weak self] in self?.goOn() }) { return }
+      let (piece, resume) = state.withLock { state in
         defer {
           state.waiting = []
           state.resume = nil
         }
         return (state.waiting, state.resume)
       }
-      if piece.isEmpty { return }
+      if piece.isEmpty { continue }
       resume?()
       do throws(AssetError) {
-        try opened().write(piece)
+        let file = try opened()
+        let count = file.partCount
+        try file.write(piece)
+        if file.partCount > count { room?.giveBack() }
       } catch {
         fail(error)
       }
+    }
+  }
+
+  private func mayWrite(atLeast count: Int) -> Bool {
+    state.withLock { state in
+      let mayWrite = state.waiting.count >= count && !state.isOver
+      if !mayWrite { state.isWriting = false }
+      return mayWrite
     }
   }
 
@@ -136,12 +156,16 @@ public final class AssetUpload: Sendable {
     }
     // Frees the space at once, because the disk may be full.
     file.withLock { $0 }?.discard()
+    room?.giveBack()
     resume?()
   }
 
   private func finished() -> Result<Asset, AssetError> {
-    drain(below: 1)
-    defer { end() }
+    drain(below: 1, isLast: true)
+    defer {
+      end()
+      room?.giveBack()
+    }
     if let failure = state.withLock({ $0.failure }) { return .failure(failure) }
     do throws(AssetError) {
       return .success(try opened().finish())

@@ -35,6 +35,12 @@ enum SpoolHour {
   /// - Parameter expiry: seconds since 1970.
   static func hour(of expiry: Int64) -> Int64 { max(expiry, 0) / seconds }
 
+  /// The hour for contents of a shard that others may adopt until then: one for half a day, so that a repeated offer
+  /// finds what the earlier ones copied.
+  /// - Parameter expiry: seconds since 1970.
+  static func hour(ofOffer expiry: Int64) -> Int64 { (hour(of: expiry) + offerHours - 1) / offerHours * offerHours }
+  private static let offerHours: Int64 = 12
+
   /// The place of a content in the spool.
   static func name(_ hour: Int64, _ name: String) -> String { "uploads/\(hour)/\(name)" }
 

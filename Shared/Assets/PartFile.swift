@@ -21,6 +21,9 @@ final class PartFile: UnnamedContent {
 
   deinit { discard() }
 
+  /// No part ever stays in memory.
+  var partCount: Int { 0 }
+
   func add(_ bytes: [UInt8]) throws(AssetError) {
     let isWritten = bytes.withUnsafeBytes { bytes in
       var offset = 0

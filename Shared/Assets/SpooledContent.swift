@@ -6,6 +6,8 @@ import Synchronization
 
 /// A content whose bytes arrive in order, and which has its name at the end only. Calls block.
 package protocol UnnamedContent: AnyObject {
+  /// The parts that have left this process's memory.
+  var partCount: Int { get }
   func add(_ bytes: [UInt8]) throws(AssetError)
   /// Makes the content durable under its name, in place of an earlier one.
   /// - Parameter name: below the place of all contents.
@@ -33,6 +35,9 @@ public final class SpooledContent: Sendable {
     self.hour = hour
     state = Mutex(State(intake: ContentIntake(keys), content: content))
   }
+
+  /// The parts that have left this process's memory.
+  var partCount: Int { state.withLock(\.content.partCount) }
 
   public func write(_ content: [UInt8]) throws(AssetError) {
     try state.withLock { state throws(AssetError) in

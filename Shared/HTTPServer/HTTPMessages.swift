@@ -14,7 +14,10 @@ public enum HTTPMethod: String, Hashable, Sendable {
 /// A complete request. Shape: the header policy (`HeaderPolicy`) has been applied; the body is at most the configured
 /// limit.
 public struct HTTPRequest: Sendable {
+  /// `get` for a HEAD.
   public let method: HTTPMethod
+  /// True for a HEAD: the server sends the answer to it without its body.
+  public let isHead: Bool
   /// Path and query exactly as in the request line, which signatures cover.
   public let target: String
   /// The path's segments, percent-decoded. The server has refused segments with NUL or invalid UTF-8. Shape: empty for
@@ -35,11 +38,13 @@ public struct HTTPRequest: Sendable {
   public let forwardedOrigin: String?
 
   public init(
-    method: HTTPMethod, target: String, pathSegments: [String], query: [(name: String, value: String)],
+    method: HTTPMethod, isHead: Bool = false, target: String, pathSegments: [String],
+    query: [(name: String, value: String)],
     headers: [(name: String, value: String)],
     body: [UInt8], sink: (any HTTPBodySink)? = nil, remoteAddress: String, forwardedOrigin: String? = nil
   ) {
     self.method = method
+    self.isHead = isHead
     self.target = target
     self.pathSegments = pathSegments
     self.query = query

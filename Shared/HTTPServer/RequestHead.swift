@@ -16,8 +16,8 @@ struct RequestHead {
   {
     let forwarding = configuration.forwarding(of: headers, from: link.remoteAddress)
     return HTTPRequest(
-      method: method, target: target, pathSegments: parts.pathSegments, query: parts.query, headers: headers,
-      body: body, sink: sink,
+      method: method, isHead: isHead, target: target, pathSegments: parts.pathSegments, query: parts.query,
+      headers: headers, body: body, sink: sink,
       remoteAddress: forwarding?.clientAddress ?? link.remoteAddress, forwardedOrigin: forwarding?.origin)
   }
 }

@@ -36,20 +36,35 @@ public struct S3List: Hashable, Sendable {
 
 /// An upload in parts that is neither complete nor aborted.
 public struct S3Upload: Hashable, Sendable {
+  /// A part that the server has.
+  public struct Part: Hashable, Sendable {
+    public let tag: String
+    /// The SHA-256 in base64; nil for a part that was copied within the bucket.
+    public let checksum: String?
+
+    public init(tag: String, checksum: String?) {
+      self.tag = tag
+      self.checksum = checksum
+    }
+  }
+
   public let key: String
   public let id: String
+  /// Seconds since 1970; nil when no list tells it.
+  public let begin: Int64?
 
-  public init(key: String, id: String) {
+  public init(key: String, id: String, begin: Int64? = nil) {
     self.key = key
     self.id = id
+    self.begin = begin
   }
 
   /// The document that ends an upload.
-  /// - Parameter parts: in the order of the content, the first being part 1; the tag and the SHA-256 in base64 of each.
-  public static func completion(_ parts: [(tag: String, checksum: String)]) -> [UInt8] {
+  /// - Parameter parts: in the order of the content, the first being part 1.
+  public static func completion(_ parts: [Part]) -> [UInt8] {
     let items = parts.enumerated().map { index, part in
       "<Part><PartNumber>\(index + 1)</PartNumber><ETag>\(escaped(part.tag))</ETag>"
-        + "<ChecksumSHA256>\(part.checksum)</ChecksumSHA256></Part>"
+        + (part.checksum.map { "<ChecksumSHA256>\($0)</ChecksumSHA256>" } ?? "") + "</Part>"
     }
     return Array("<CompleteMultipartUpload>\(items.joined())</CompleteMultipartUpload>".utf8)
   }
@@ -87,7 +102,7 @@ public struct S3UploadList: Hashable, Sendable {
     guard node.name == Self.root else { return nil }
     uploads = node.children(named: "Upload").compactMap { child in
       guard let key = child.value("Key"), let id = child.value("UploadId") else { return nil }
-      return S3Upload(key: key, id: id)
+      return S3Upload(key: key, id: id, begin: child.value("Initiated").flatMap { S3Date.seconds(ofXML: $0) })
     }
     var next: [String: String] = [:]
     next["key-marker"] = node.value("NextKeyMarker")

@@ -25,11 +25,30 @@ public enum S3Date {
       let minute = Int64(words[5]), let second = Int64(words[6]), (1...31).contains(day), (1970...9999).contains(year),
       (0...23).contains(hour), (0...59).contains(minute), (0...60).contains(second)
     else { return nil }
+    return days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
+  }
+
+  /// Reads a date of a document, `2013-05-24T00:00:00.000Z`.
+  public static func seconds(ofXML text: String) -> Int64? {
+    let halves = text.split(separator: "T", omittingEmptySubsequences: false)
+    guard halves.count == 2, halves[1].hasSuffix("Z") else { return nil }
+    let date = halves[0].split(separator: "-", omittingEmptySubsequences: false).map { Int64($0) }
+    let time = halves[1].dropLast().prefix { $0 != "." }.split(separator: ":", omittingEmptySubsequences: false)
+      .map { Int64($0) }
+    guard date.count == 3, time.count == 3, let year = date[0], let month = date[1], let day = date[2],
+      let hour = time[0], let minute = time[1], let second = time[2], (1970...9999).contains(year),
+      (1...12).contains(month), (1...31).contains(day), (0...23).contains(hour), (0...59).contains(minute),
+      (0...60).contains(second)
+    else { return nil }
+    return days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
+  }
+
+  /// The days from 1970 to a civil date.
+  private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
     let shiftedYear = month <= 2 ? year - 1 : year
     let (era, yearOfEra) = (shiftedYear / 400, shiftedYear % 400)
     let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
-    let days = era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
-    return days * 86_400 + hour * 3600 + minute * 60 + second
+    return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
   }
 
   private static let months: [Substring] = [

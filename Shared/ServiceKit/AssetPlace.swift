@@ -36,9 +36,10 @@ public enum AssetPlace: Sendable {
     ]
   }
 
+  /// - Parameter contentByteLimit: the longest content that this process takes from clients.
   /// - Returns: nil when the option is not given.
   /// - Throws: `ExitError` when the bucket has no usable credentials.
-  public init?(_ context: ServiceContext, keys: KeyRing) throws {
+  public init?(_ context: ServiceContext, keys: KeyRing, contentByteLimit: Int64 = 0) throws {
     guard let text = context.options.text(Self.name) else { return nil }
     // Registered without a bucket, too, so that one dashboard serves every installation.
     let observe = Self.observer(context.metrics)
@@ -54,7 +55,9 @@ public enum AssetPlace: Sendable {
     }
     let signer = S3Signer(location: location, credentials: try Self.credentials(context.options))
     let clock = context.clock
-    self = .bucket(AssetBucket(signer, keys: keys, clock: { clock.now / 1000 }, observe: observe))
+    self = .bucket(
+      AssetBucket(
+        signer, keys: keys, contentByteLimit: contentByteLimit, clock: { clock.now / 1000 }, observe: observe))
   }
 
   public var store: any AssetStore {

@@ -11,11 +11,11 @@ import Testing
 
 /// A bucket behind a faulty network. Tests look behind the network, too.
 @Suite(.serialized) struct BucketFaultTests {
-  private static let expiry: Int64 = 36_000
-  private let server: BucketServer
+  static let expiry: Int64 = 36_000
+  let server: BucketServer
   private let store: AssetBucket
-  private let behind: AssetBucket
-  private let name = "faults-" + UUID().uuidString
+  let behind: AssetBucket
+  let name = "faults-" + UUID().uuidString
 
   private final class Count: Sendable {
     let value = Atomic<Int>(0)
@@ -34,7 +34,7 @@ import Testing
   }
 
   private static let short = Array("a short content".utf8)
-  private static let long = (0..<(S3Parts.partByteCount * 2 + 100)).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+  static let long = (0..<(S3Parts.partByteCount * 2 + 100)).map { UInt8(truncatingIfNeeded: $0 &* 31) }
 
   private func expectFailure(of content: [UInt8]) throws {
     #expect(throws: AssetError.self) { try store.put(content, until: Self.expiry) }

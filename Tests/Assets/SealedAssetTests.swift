@@ -1,8 +1,10 @@
-import Assets
 import Crypto
 import Foundation
 import Records
+import Synchronization
 import Testing
+
+@testable import Assets
 
 /// Files of a store with keys: they show nothing of their content, and are read back as what their names say.
 struct SealedAssetTests {
@@ -98,5 +100,57 @@ struct SealedAssetTests {
     #expect(try sealed.hashes(in: Int(asset.hash[0]), of: 0) == [asset.hash], "no file is left beside it")
     // A store without the key does not take the file for damaged, and adopts it: the key may come back.
     #expect(try plain.finds(asset, into: 0))
+  }
+
+  /// Bytes of one value, which note the longest read of them.
+  private final class EqualBytes: AssetBytes {
+    let name = "equal bytes"
+    let byteCount: Int64
+    let areLocal = true
+    let address: String? = nil
+    let identity = ContentIdentity(key: "equal bytes", tag: "")
+    let longestRead = Mutex(0)
+
+    init(count: Int64) { byteCount = count }
+
+    func read(at offset: Int64, count: Int) -> [UInt8] {
+      longestRead.withLock { $0 = max($0, count) }
+      return [UInt8](repeating: 7, count: count)
+    }
+  }
+
+  @Test func `a long content is compared with its asset a piece at a time`() throws {
+    let bytes = EqualBytes(count: 20_000_000)
+    let hash = SHA256.hash([UInt8](repeating: 7, count: 20_000_000))
+    let content = try AssetContent(bytes, hash: hash, keys: KeyRing())
+    try content.compare(with: Asset(hash: hash, byteCount: 20_000_000))
+    #expect(throws: AssetError.self) { try content.compare(with: Asset(hash: hash, byteCount: 20_000_001)) }
+    #expect(bytes.longestRead.withLock(\.self) <= 1 << 20)
+  }
+
+  @Test(arguments: [0, 1, 200_000])
+  func `a file is verified as it is read: sound, altered, missing and without its key`(count: Int) throws {
+    let assets = AssetFolder(directory: folder.path, keys: first)
+    let asset = try assets.put([UInt8](repeating: 1, count: count), until: 1)
+    #expect(throws: AssetError.self, "no shard has it yet") { try assets.verify(asset, shard: 0) }
+    _ = try assets.take(asset, into: 0)
+    try assets.verify(asset, shard: 0)
+    let refusal = Self.failure {
+      try AssetFolder(directory: folder.path).verify(asset, shard: 0)
+      return []
+    }
+    #expect(refusal.hasPrefix("missingKey"), "\(refusal)")
+    let handle = try #require(FileHandle(forUpdatingAtPath: assets.path(of: asset, shard: 0)))
+    let end = try handle.seekToEnd()
+    try handle.seek(toOffset: end - 1)
+    let last = try handle.read(upToCount: 1)?.first ?? 0
+    try handle.seek(toOffset: end - 1)
+    try handle.write(contentsOf: [~last])
+    try handle.close()
+    let damage = Self.failure {
+      try assets.verify(asset, shard: 0)
+      return []
+    }
+    #expect(damage.hasPrefix("corrupt"), "\(damage)")
   }
 }

@@ -89,7 +89,17 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         wanted = self.headers.get("x-amz-content-sha256")
         if wanted and len(wanted) == 64 and wanted != hashlib.sha256(body).hexdigest():
             return refusal(400, "XAmzContentSHA256Mismatch")
+        tag = self.headers.get("x-amz-copy-source-if-match")
+        if tag and tag != self.tag_of(self.headers["x-amz-copy-source"]):
+            return refusal(412, "PreconditionFailed")
         return None
+
+    def tag_of(self, source):
+        connection = http.client.HTTPConnection("127.0.0.1", store)
+        connection.request("HEAD", source, headers={"Authorization": self.headers.get("Authorization", "")})
+        found = connection.getresponse().getheader("ETag")
+        connection.close()
+        return found
 
     def handle_any(self):
         length = int(self.headers.get("Content-Length", 0))

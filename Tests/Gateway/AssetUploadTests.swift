@@ -256,15 +256,8 @@ struct AssetUploadTests {
     #expect(spool.files.count == 3)
   }
 
-  @Test(arguments: [true, false])
-  func `one user's uploads take a part of the memory and of the disk, and leave the rest to others`(ofMemory: Bool)
-    async throws
-  {
-    var limits = AssetUploads.Limits()
-    if ofMemory { limits.memoryByteCount = 12_000_000 }
-    let world = try await GatewayWorld(
-      uploadStore: CountingAssets(uploadMemoryByteCount: ofMemory ? 5 << 20 : 0), uploadLimits: limits,
-      freeByteCount: { ofMemory ? nil : 1_012_000_000 })
+  @Test func `one user's uploads take a part of the disk, and leave the rest to others`() async throws {
+    let world = try await GatewayWorld(uploadStore: CountingAssets(), freeByteCount: { 1_012_000_000 })
     _ = try await world.gateway.secrets.signingKey()
     var sinks: [any HTTPBodySink] = []
     /// - Returns: the refusal's status.
@@ -287,15 +280,53 @@ struct AssetUploadTests {
   }
 
   @Test func `a user's only upload is taken even if it is larger than their part`() async throws {
-    var limits = AssetUploads.Limits()
-    limits.memoryByteCount = 1_500_000
-    let world = try await GatewayWorld(
-      uploadStore: CountingAssets(uploadMemoryByteCount: 5 << 20), uploadLimits: limits)
+    let world = try await GatewayWorld(uploadStore: CountingAssets(), freeByteCount: { 1_001_500_000 })
     _ = try await world.gateway.secrets.signingKey()
     for _ in 0..<2 { #expect(try await Self.upload([1], to: try Self.path(), world).status == 200) }
     guard case .stream = world.gateway.intake(of: Self.request(try Self.path(), byteCount: 1_000_000)) else {
       throw RecordError(.internalError, "there is room for it")
     }
+  }
+
+  /// Sends a content as the server does, which reads on only when it may.
+  private static func send(_ content: [UInt8], to sink: any HTTPBodySink) async {
+    var rest = content[...]
+    while !rest.isEmpty {
+      let piece = Array(rest.prefix(64_000))
+      rest = rest.dropFirst(piece.count)
+      await withCheckedContinuation { continuation in
+        let goesOn = piece.withUnsafeBytes { sink.receive($0) { continuation.resume() } }
+        if goesOn { continuation.resume() }
+      }
+    }
+  }
+
+  @Test(.timeLimit(.minutes(1)), arguments: [1, 1_000_000, 2_500_000])
+  func `uploads that the memory for parts does not hold together wait for it, and all are stored`(
+    memoryByteCount: Int64
+  ) async throws {
+    var limits = AssetUploads.Limits()
+    limits.memoryByteCount = memoryByteCount
+    let world = try await GatewayWorld(
+      uploadStore: CountingAssets(uploadMemoryByteCount: 5 << 20), uploadLimits: limits)
+    _ = try await world.gateway.secrets.signingKey()
+    try await withThrowingTaskGroup(of: Int64?.self) { group in
+      for number in 0..<12 {
+        // Two of each user.
+        let path = try Self.path(user: "_user\(number / 2)")
+        guard case .stream(let sink) = world.gateway.intake(of: Self.request(path)) else {
+          throw RecordError(.internalError, "upload \(number) is refused")
+        }
+        group.addTask {
+          await Self.send([UInt8](repeating: UInt8(number), count: 900_000), to: sink)
+          let response = await world.gateway.respond(to: Self.request(path, sink: sink))
+          return try response.json["singleFile"]?["size"]?.int64
+        }
+      }
+      for try await byteCount in group { #expect(byteCount == 900_000) }
+    }
+    let figures = String(decoding: await world.metrics.text(), as: UTF8.self)
+    #expect(figures.contains("aquifer_asset_uploads_waiting 0") && figures.contains("aquifer_asset_uploads 0"))
   }
 
   @Test func `uploads count as requests of their user`() async throws {

@@ -1,6 +1,7 @@
 // Contents in clear are compared with their names before they are sent: once, and not on a thread of the server.
 
 import Assets
+import Crypto
 import HTTPServer
 import Records
 import Testing
@@ -66,5 +67,52 @@ import WebServices
       #expect(try response.code == "INTERNAL_ERROR")
     }
     #expect(await world.respond(.get, path(of: asset), headers: [("range", "bytes=9000000-")]).status == 416)
+  }
+
+  @Test(arguments: [true, false])
+  func `a content that begins like a sealed one is read once, and not for an answer that sends nothing of it`(
+    areLocal: Bool
+  ) async throws {
+    let store = CountingAssets(areLocal: areLocal)
+    let content = Array("aqseal-1".utf8) + content
+    let asset = try store.put(content, in: 5)
+    let world = try await GatewayWorld(assets: store)
+    let path = path(of: asset)
+    for _ in 0..<5 {
+      let head = await world.respond(.get, path, isHead: true)
+      #expect(head.status == 200)
+      let known = await world.respond(.get, path, headers: [("if-none-match", "*")])
+      #expect(known.status == 304)
+      #expect(await world.respond(.get, path, headers: [("range", "bytes=9000000-")]).status == 416)
+    }
+    #expect(store.readByteCount == 0)
+    for _ in 0..<5 {
+      let part = await world.respond(.get, path, headers: [("range", "bytes=0-0")])
+      #expect(part.status == 206)
+      #expect(part.header("Content-Range") == "bytes 0-0/\(content.count)")
+    }
+    #expect(store.readByteCount == content.count)
+  }
+
+  @Test(arguments: [true, false])
+  func `a content whose key is missing is read once for all requests, and none of them gets its bytes`(areLocal: Bool)
+    async throws
+  {
+    let store = CountingAssets(areLocal: areLocal)
+    let asset = try store.put(content, in: 5, sealedBy: try KeyRing(parsing: KeyRing.newKey()))
+    let world = try await GatewayWorld(assets: store)
+    for range in [nil, "bytes=0-0", "bytes=9-"] {
+      let response = await world.respond(.get, path(of: asset), headers: range.map { [("range", $0)] } ?? [])
+      #expect(response.status == 503 && response.header("Retry-After") == "60")
+      #expect(try response.code == "TRY_AGAIN_LATER")
+    }
+    #expect(Int64(store.readByteCount) == SealedFile.byteCount(ofContent: asset.byteCount))
+  }
+
+  @Test func `the answer to a HEAD reads nothing of a content in clear`() async throws {
+    let asset = try store.put(content, in: 5)
+    let world = try await GatewayWorld(assets: store)
+    #expect(await world.respond(.get, path(of: asset), isHead: true).status == 200)
+    #expect(store.readByteCount == 0)
   }
 }

@@ -18,7 +18,7 @@ final class CountingAssets: AssetStore {
     var areLocal: Bool { store.areLocal }
     var windowByteCount: Int { store.areLocal ? 0 : 256 << 10 }
     var address: String? { nil }
-    var identity: FileIdentity? { file.identity }
+    var identity: ContentIdentity { file.identity }
     func read(at offset: Int64, count: Int) throws(AssetError) -> [UInt8] {
       store.readCount.withLock { $0 += count }
       return try file.read(at: offset, count: count)
@@ -44,8 +44,9 @@ final class CountingAssets: AssetStore {
   var readByteCount: Int { readCount.withLock(\.self) }
 
   /// Puts a content into a shard.
-  func put(_ content: [UInt8], in shard: Int) throws -> Asset {
-    let asset = try folder.put(content, until: 1)
+  /// - Parameter keys: of another process, which seal the content.
+  func put(_ content: [UInt8], in shard: Int, sealedBy keys: KeyRing = KeyRing()) throws -> Asset {
+    let asset = try AssetFolder(directory: folder.directory, keys: keys).put(content, until: 1)
     _ = try folder.adopt(asset, into: shard)
     return asset
   }

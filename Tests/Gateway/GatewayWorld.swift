@@ -309,12 +309,13 @@ final class GatewayWorld: Sendable {
 
   func respond(
     _ method: HTTPMethod, _ path: String, query: [(String, String)] = [], headers: [(String, String)] = [],
-    body: String = "", target: String? = nil,
+    body: String = "", target: String? = nil, isHead: Bool = false,
     address: String = "127.0.0.1"
   ) async -> HTTPResponse {
     await gateway.respond(
       to: HTTPRequest(
-        method: method, target: target ?? path, pathSegments: path.split(separator: "/").map(String.init),
+        method: method, isHead: isHead, target: target ?? path,
+        pathSegments: path.split(separator: "/").map(String.init),
         query: query.map { (name: $0.0, value: $0.1) },
         headers: headers.map { (name: $0.0, value: $0.1) }, body: Array(body.utf8), remoteAddress: address))
   }

@@ -77,6 +77,18 @@ struct ServerTests {
     #expect(get.text == "GET [\"a\"]\n")
   }
 
+  @Test func `a handler sees a HEAD as a GET that it is told of`() async throws {
+    let server = try HTTPServer(
+      handler: ClosureHandler {
+        HTTPResponse(status: $0.isHead ? 201 : 200, body: .bytes(Array($0.method.rawValue.utf8)))
+      })
+    let client = try RawConnection(port: server.port)
+    try await client.send("HEAD / HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n")
+    #expect(try await client.readAnswer(hasBody: false).status == 201)
+    let get = try await client.readAnswer()
+    #expect(get.status == 200 && get.text == "GET")
+  }
+
   @Test(arguments: ["PUT", "DELETE", "OPTIONS", "PATCH"])
   func `other methods reach the handler with their bodies`(method: String) async throws {
     let server = try HTTPServer(handler: echo)

@@ -91,5 +91,10 @@ struct SignatureTests {
       ("Fri, 24 May 2013 00:00:00 GMT", Self.time), ("Tue, 29 Feb 2000 00:00:00 GMT", 951_782_400),
       ("Thu, 01 Jan 1970 00:00:59 GMT", 59), ("24 May 2013", nil), ("Fri, 99 May 2013 00:00:00 GMT", nil), ("", nil),
     ] as [(String, Int64?)] { #expect(S3Date.seconds(ofHTTP: text) == seconds) }
+    for (text, seconds) in [
+      ("2010-11-10T20:48:33.000Z", 1_289_422_113), ("1970-01-01T00:00:00Z", 0),
+      ("2024-02-29T23:59:59.5Z", 1_709_251_199),
+      ("2010-11-10T20:48:33", nil), ("2010-13-10T20:48:33Z", nil), ("2010-11-10 20:48:33Z", nil), ("", nil),
+    ] as [(String, Int64?)] { #expect(S3Date.seconds(ofXML: text) == seconds) }
   }
 }

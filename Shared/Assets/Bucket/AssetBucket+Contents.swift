@@ -27,7 +27,7 @@ extension AssetBucket {
   public func adoptUnsharded(_ assets: [Asset], into shard: Int) throws(AssetError) {
     for asset in assets {
       // An object that is missing here was missing before the upgrade.
-      _ = try copy(location.prefix + asset.unshardedPath, to: key(of: asset.hash, shard: shard))
+      _ = try copy(location.prefix + asset.unshardedPath, of: asset, to: key(of: asset.hash, shard: shard))
     }
   }
 

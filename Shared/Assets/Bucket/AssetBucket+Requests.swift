@@ -9,7 +9,7 @@ extension AssetBucket {
   /// A key's place, for operators.
   static func text(_ location: S3Location, _ key: String) -> String { S3Location.scheme + location.bucket + "/" + key }
 
-  private func call<Value>(
+  func call<Value>(
     _ operation: String, _ key: String, _ call: () throws(BucketFailure) -> Value
   ) throws(AssetError) -> Value {
     do throws(BucketFailure) {
@@ -20,11 +20,14 @@ extension AssetBucket {
   }
 
   /// The length of an object in bytes; nil when it is missing.
-  func byteCount(of key: String) throws(AssetError) -> Int64? {
+  func byteCount(of key: String) throws(AssetError) -> Int64? { try state(of: key)?.byteCount }
+
+  /// The length of an object in bytes, and its tag; nil when it is missing.
+  func state(of key: String) throws(AssetError) -> (byteCount: Int64, tag: String)? {
     try call("look at", key) { () throws(BucketFailure) in
       do throws(BucketFailure) {
         let answer = try connection.tagged(S3Request("HEAD", key))
-        return answer.response["content-length"].flatMap { Int64($0) }
+        return answer.response["content-length"].flatMap { Int64($0) }.map { ($0, answer.tag) }
       } catch {
         // An answer to HEAD has no body, and so no code.
         if error.isMissing { return nil }
@@ -38,21 +41,6 @@ extension AssetBucket {
   func put(_ bytes: [UInt8], _ key: String) throws(AssetError) {
     _ = try call("store", key) { () throws(BucketFailure) in
       try connection.tagged(S3Request("PUT", key, headers: Self.checksum(of: bytes), body: bytes))
-    }
-  }
-
-  /// Copies an object within the bucket.
-  /// - Returns: false when it is missing.
-  func copy(_ source: String, to key: String) throws(AssetError) -> Bool {
-    try call("copy \(source) to", key) { () throws(BucketFailure) in
-      do throws(BucketFailure) {
-        let place = "/\(location.bucket)/\(S3Text.encoded(source, keepsSlashes: true))"
-        _ = try connection.document("CopyObjectResult", S3Request("PUT", key, headers: ["x-amz-copy-source": place]))
-        return true
-      } catch {
-        if error.isMissing { return false }
-        throw error
-      }
     }
   }
 
@@ -119,10 +107,11 @@ extension AssetBucket {
 
   // MARK: Uploads in parts
 
-  func begin(_ key: String) throws(AssetError) -> S3Upload {
+  /// - Parameter hasChecksums: true when the parts are sent with their checksums.
+  func begin(_ key: String, hasChecksums: Bool = true) throws(AssetError) -> S3Upload {
     try call("begin", key) { () throws(BucketFailure) in
       let request = S3Request(
-        "POST", key, query: ["uploads": ""], headers: ["x-amz-checksum-algorithm": "SHA256"])
+        "POST", key, query: ["uploads": ""], headers: hasChecksums ? ["x-amz-checksum-algorithm": "SHA256"] : [:])
       guard let id = try connection.document("InitiateMultipartUploadResult", request).value("UploadId") else {
         throw .wrong("the answer has no identifier")
       }
@@ -131,21 +120,20 @@ extension AssetBucket {
   }
 
   /// - Parameter number: from 1.
-  /// - Returns: the part's tag and checksum, for the completion.
-  func put(_ part: [UInt8], number: Int, of upload: S3Upload) throws(AssetError) -> (tag: String, checksum: String) {
+  func put(_ part: [UInt8], number: Int, of upload: S3Upload) throws(AssetError) -> S3Upload.Part {
     try call("store part \(number) of", upload.key) { () throws(BucketFailure) in
       let headers = Self.checksum(of: part)
       let (_, tag) = try connection.tagged(
         S3Request(
           "PUT", upload.key, query: ["partNumber": String(number), "uploadId": upload.id], headers: headers, body: part)
       )
-      return (tag, headers[Self.checksumName] ?? "")
+      return S3Upload.Part(tag: tag, checksum: headers[Self.checksumName])
     }
   }
 
   /// Makes the object of its parts.
   /// - Parameter byteCount: the length of the whole object.
-  func complete(_ upload: S3Upload, _ parts: [(tag: String, checksum: String)], byteCount: Int64) throws(AssetError) {
+  func complete(_ upload: S3Upload, _ parts: [S3Upload.Part], byteCount: Int64) throws(AssetError) {
     try call("complete", upload.key) { () throws(BucketFailure) in
       let request = S3Request(
         "POST", upload.key, query: ["uploadId": upload.id], body: S3Upload.completion(parts))
@@ -172,11 +160,12 @@ extension AssetBucket {
     }
   }
 
+  /// Uploads to the spool, and copies by parts.
   func unfinishedUploads() throws(AssetError) -> [S3Upload] {
-    var query = ["uploads": "", "prefix": spoolFolder]
+    var query = ["uploads": "", "prefix": location.prefix]
     var uploads: [S3Upload] = []
     while true {
-      let page = try call("list uploads", spoolFolder) { () throws(BucketFailure) in
+      let page = try call("list uploads", location.prefix) { () throws(BucketFailure) in
         let request = S3Request("GET", "", query: query)
         guard let list = S3UploadList(try connection.document(S3UploadList.root, request)) else {
           throw .wrong("the answer is no list")

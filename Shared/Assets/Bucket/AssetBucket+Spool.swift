@@ -52,14 +52,25 @@ extension AssetBucket {
         return true
       }
     }
-    for upload in try unfinishedUploads() {
-      let hour = upload.key.dropFirst(spoolFolder.count).split(separator: "/").first.flatMap { Int64($0) }
-      guard let hour, SpoolHour.isOver(hour, at: now) else { continue }
+    for upload in try unfinishedUploads() where isOver(upload, at: now) {
       try abort(upload)
       count += 1
     }
     return count
   }
+
+  private func isOver(_ upload: S3Upload, at now: Int64) -> Bool {
+    if upload.key.hasPrefix(spoolFolder) {
+      let hour = upload.key.dropFirst(spoolFolder.count).split(separator: "/").first.flatMap { Int64($0) }
+      return hour.map { SpoolHour.isOver($0, at: now) } ?? false
+    }
+    // A copy to a shard. A bucket may have keys of others, too.
+    guard StoredEntries.hash(in: String(upload.key.dropFirst(location.prefix.count))) != nil else { return false }
+    return upload.begin.map { $0 + Self.copySeconds <= now } ?? false
+  }
+
+  /// No copy takes as long.
+  private static let copySeconds: Int64 = 86_400
 
   /// The hours that the spool has contents for, ascending.
   func hours() throws(AssetError) -> [Int64] {

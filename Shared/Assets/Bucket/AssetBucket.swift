@@ -40,27 +40,40 @@ public final class AssetBucket: AssetStore {
   }
 
   public let keys: KeyRing
+  let limits: Limits
+  /// The longest content that `claim` looks for a way for.
+  let contentByteLimit: Int64
   let connection: BucketConnection
   private let state = Mutex(State())
 
   private static let knownSeconds: Int64 = 5
   private static let knownLimit = 10_000
-  /// The time after which a preparation or an offer asks for no further content.
-  private static let preparationSeconds: Int64 = 30
   /// The server refuses a removal that comes later than `S3Request.lifetime`, and has the same time once more to end
   /// one that it has begun.
   private static let doubtfulSeconds = 2 * S3Request.lifetime
-  /// A list answers more assets than this by one request; fewer are asked for one by one.
-  private static let askedCount = 4
+  /// A list answers more assets than this by few requests; fewer are asked for one by one. Other shards' contents lie
+  /// in the spool, too.
+  private static let (askedCount, askedOffers) = (4, 64)
 
   /// - Parameters:
+  ///   - contentByteLimit: the longest content that this process takes from clients; 0 when it takes none.
   ///   - clock: seconds since 1970.
   ///   - observe: called with each attempt, on any thread.
-  public init(
-    _ signer: S3Signer, keys: KeyRing = KeyRing(), clock: @escaping @Sendable () -> Int64,
-    observe: @escaping @Sendable (BucketEvent) -> Void = { _ in }
+  public convenience init(
+    _ signer: S3Signer, keys: KeyRing = KeyRing(), contentByteLimit: Int64 = 0,
+    clock: @escaping @Sendable () -> Int64, observe: @escaping @Sendable (BucketEvent) -> Void = { _ in }
+  ) {
+    self.init(
+      signer, keys: keys, contentByteLimit: contentByteLimit, limits: Limits(), clock: clock, observe: observe)
+  }
+
+  init(
+    _ signer: S3Signer, keys: KeyRing, contentByteLimit: Int64 = 0, limits: Limits,
+    clock: @escaping @Sendable () -> Int64, observe: @escaping @Sendable (BucketEvent) -> Void
   ) {
     self.keys = keys
+    self.contentByteLimit = contentByteLimit
+    self.limits = limits
     connection = BucketConnection(signer, clock: clock, observe: observe)
   }
 
@@ -81,7 +94,7 @@ public final class AssetBucket: AssetStore {
   ///
   /// The first content is known for as long as the last one, because a commit needs all of them.
   public func prepare(_ assets: Set<Asset>, for shard: Int) throws(AssetError) {
-    let deadline = connection.now + Self.preparationSeconds
+    let deadline = connection.now + limits.patienceSeconds
     var hours: [Int64]?
     defer { prolong(assets.map { Place(shard: shard, hash: $0.hash) }) }
     for asset in Self.ascending(assets) {
@@ -149,40 +162,57 @@ public final class AssetBucket: AssetStore {
     let present = try form(of: target, asset)
     if present == .sealed || present == .plain && !keys.canSeal { return true }
     let source = try spooled(asset, &hours) { $0 == .sealed || present == nil }
-    guard let source, try copy(source, to: target) else { return present != nil }
+    guard let source, try copy(source, of: asset, to: target) else { return present != nil }
     return true
   }
 
   public func present(_ assets: [Asset], in shard: Int) throws(AssetError) -> Set<Asset> {
+    try present(assets, in: folder(ofShard: shard), asksFor: Self.askedCount) { key(of: $0.hash, shard: shard) }
+  }
+
+  /// The assets whose objects have the right length.
+  /// - Parameters:
+  ///   - assets: ascending by hash.
+  ///   - folder: has all keys.
+  ///   - askedCount: the most assets to ask for one by one.
+  private func present(
+    _ assets: [Asset], in folder: String, asksFor askedCount: Int, _ key: (Asset) -> String
+  ) throws(AssetError) -> Set<Asset> {
     var present: Set<Asset> = []
-    guard assets.count > Self.askedCount, let first = assets.first, let last = assets.last else {
-      for asset in assets where try form(of: key(of: asset.hash, shard: shard), asset) != nil {
-        present.insert(asset)
-      }
+    guard assets.count > askedCount, let first = assets.first, let last = assets.last else {
+      for asset in assets where try form(of: key(asset), asset) != nil { present.insert(asset) }
       return present
     }
     var lengths: [String: Int64] = [:]
-    let end = key(of: last.hash, shard: shard)
+    let end = key(last)
     // The list begins behind this key, which no object has.
-    try list(folder(ofShard: shard), after: String(key(of: first.hash, shard: shard).dropLast())) { objects in
+    try list(folder, after: String(key(first).dropLast())) { objects in
       for object in objects { lengths[object.key] = object.byteCount }
       return objects.last.map { $0.key < end } ?? false
     }
-    for asset in assets where form(ofLength: lengths[key(of: asset.hash, shard: shard)], asset) != nil {
-      present.insert(asset)
-    }
+    for asset in assets where form(ofLength: lengths[key(asset)], asset) != nil { present.insert(asset) }
     return present
   }
 
-  /// Copies one content after the other, and gives up after a while: the next attempt skips what was copied.
+  /// Copies one content after the other, and gives up once copies have taken a while. Each attempt makes one at least,
+  /// and the next attempt skips what was copied.
   public func offer(_ assets: [Asset], of shard: Int, until expiry: Int64) throws(AssetError) -> Set<Asset> {
-    let deadline = connection.now + Self.preparationSeconds
-    var offered: Set<Asset> = []
-    for asset in Self.ascending(Set(assets)) {
-      if connection.now >= deadline { throw .unavailable("\(location): copies from shard \(shard) take too long") }
-      let target = spoolKey(SpoolHour.hour(of: expiry), Hex.encode(asset.hash))
-      if try form(of: target, asset) == nil, try !copy(key(of: asset.hash, shard: shard), to: target) { continue }
-      offered.insert(asset)
+    let hour = SpoolHour.hour(ofOffer: expiry)
+    let assets = Self.ascending(Set(assets))
+    func target(_ asset: Asset) -> String { spoolKey(hour, Hex.encode(asset.hash)) }
+    var offered = try present(assets, in: spoolKey(hour, ""), asksFor: Self.askedOffers, target)
+    var deadline = connection.now + limits.patienceSeconds
+    var hasCopied = false
+    for asset in assets where !offered.contains(asset) {
+      let start = connection.now
+      if hasCopied, start >= deadline { throw .unavailable("\(location): copies from shard \(shard) take too long") }
+      if try copy(key(of: asset.hash, shard: shard), of: asset, to: target(asset)) {
+        offered.insert(asset)
+        hasCopied = true
+      } else {
+        // The next attempt asks for it again.
+        deadline += connection.now - start
+      }
     }
     return offered
   }

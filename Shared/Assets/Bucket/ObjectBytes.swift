@@ -18,6 +18,7 @@ final class ObjectBytes: AssetBytes {
   let byteCount: Int64
   var areLocal: Bool { false }
   var name: String { AssetBucket.text(bucket.location, key) }
+  var identity: ContentIdentity { ContentIdentity(key: name, tag: tag) }
 
   /// Whom an object is read for, and so how far ahead.
   enum Reader {
@@ -68,7 +69,7 @@ final class ObjectBytes: AssetBytes {
     result.reserveCapacity(count)
     while result.count < count {
       let position = offset + Int64(result.count)
-      let window = try window(at: position)
+      let window = try window(at: position, for: count - result.count)
       let start = Int(position - window.offset)
       result += window.bytes[start..<min(start + count - result.count, window.bytes.count)]
     }
@@ -76,11 +77,13 @@ final class ObjectBytes: AssetBytes {
   }
 
   /// A range that begins at or before `offset` and ends behind it.
-  private func window(at offset: Int64) throws(AssetError) -> Window {
+  /// - Parameter wanted: the bytes that are read from there.
+  private func window(at offset: Int64, for wanted: Int) throws(AssetError) -> Window {
     let known = window.withLock(\.self)
     if known.offset <= offset, offset < known.offset + Int64(known.bytes.count) { return known }
     let isNext = offset == known.offset + Int64(known.bytes.count)
-    let count = min(max(isNext ? 2 * known.bytes.count : 0, reader.firstByteCount), reader.windowByteCount)
+    let ahead = min(max(isNext ? 2 * known.bytes.count : 0, reader.firstByteCount), reader.windowByteCount)
+    let count = max(ahead, min(wanted, Reader.process.windowByteCount))
     guard let found = try bucket.get(key, from: offset, count: count, tag: tag), !found.bytes.isEmpty
     else { throw .corrupt("\(name) became shorter") }
     let fresh = Window(offset: offset, bytes: found.bytes)

@@ -11,8 +11,9 @@ final class PartObject: UnnamedContent {
   private var parts = S3Parts()
   /// nil while the content fits into one part.
   private var upload: S3Upload?
-  private var sent: [(tag: String, checksum: String)] = []
+  private var sent: [S3Upload.Part] = []
   private var sentByteCount: Int64 = 0
+  var partCount: Int { sent.count }
 
   init(in bucket: AssetBucket, hour: Int64) {
     self.bucket = bucket
@@ -45,7 +46,7 @@ final class PartObject: UnnamedContent {
     try send(last)
     guard let upload else { return }
     try bucket.complete(upload, sent, byteCount: sentByteCount)
-    guard try bucket.copy(upload.key, to: key) else {
+    guard try bucket.copy(upload.key, to: key, atMost: sentByteCount) else {
       throw .io("\(AssetBucket.text(bucket.location, upload.key)) is missing after its completion")
     }
     self.upload = nil
@@ -54,6 +55,7 @@ final class PartObject: UnnamedContent {
   }
 
   func discard() {
+    parts = S3Parts()
     guard let upload else { return }
     self.upload = nil
     // Dropped because the sweep of the spool removes both as well.

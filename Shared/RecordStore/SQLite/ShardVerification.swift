@@ -248,7 +248,7 @@ struct ShardVerification {
         report.note("asset \(asset.unshardedPath) is missing or has another length")
       } else if reads {
         do throws(AssetError) {
-          _ = try assets.read(asset, shard: snapshot.shard)
+          try assets.verify(asset, shard: snapshot.shard)
         } catch {
           report.note("\(error)")
         }
