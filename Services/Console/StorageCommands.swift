@@ -20,25 +20,33 @@ extension Console {
       AdminCall(kind, invocation, content: Array(Self.absolute(invocation.arguments.first).utf8)), invocation,
       present: take)
     var told = terminal.now()
+    let name = invocation.command.path[0]
+    let startedAt = answer?["startedAt"]?.int64
     while code == ExitCode.done, answer?["state"]?.string == "running", terminal.pause(Self.pollSeconds) {
       if terminal.now() - told >= Self.quietTime {
         told = terminal.now()
         terminal.problem(
           """
-          \(invocation.command.path[0]): \(answer?["done"]?.int64 ?? 0) of \(answer?["shards"]?.int64 ?? 0) shards, \
+          \(name): \(answer?["done"]?.int64 ?? 0) of \(answer?["shards"]?.int64 ?? 0) shards, \
           \(answer?["records"]?.int64 ?? 0) records
           """
         )
       }
-      code = await send(AdminCall("GET", ["admin", "1", invocation.command.path[0]]), invocation, present: take)
+      let query = startedAt.map { [("startedAt", String($0))] } ?? []
+      code = await send(AdminCall("GET", ["admin", "1", name], query: query), invocation, present: take)
     }
     guard code == ExitCode.done, let answer else { return ExitCode.refused }
+    // A share service of an earlier release tells of the latest job, which can be somebody else's.
+    guard answer["startedAt"]?.int64 == startedAt else {
+      terminal.problem("aquifer: another \(name) has begun since: the end of this one is not known")
+      return ExitCode.refused
+    }
     let problems = answer["problems"]?.elements.compactMap(\.string) ?? []
     for problem in problems { terminal.problem("aquifer: \(problem)") }
     guard answer["state"]?.string == "done" else {
       terminal.problem(
         """
-        aquifer: the \(invocation.command.path[0]) failed: \(answer["reason"]?.string ?? "the server does not say why")
+        aquifer: the \(name) failed: \(answer["reason"]?.string ?? "the server does not say why")
         """
       )
       return ExitCode.refused

@@ -23,9 +23,10 @@ final class ScriptedServer: Sendable {
   }
 
   func run(_ line: String) async -> Int32 {
-    let terminal = Terminal(
+    var terminal = Terminal(
       output: { line in self.output.withLock { $0.append(line) } },
       problem: { line in self.problems.withLock { $0.append(line) } }, input: { [] })
+    terminal.pause = { _ in true }
     let http = HTTPSender { method, url, _, _, _ in
       let request = "\(method) \(url)"
       self.asked.withLock { $0.append(request) }

@@ -52,6 +52,30 @@ import Testing
     await world.service.close()
   }
 
+  @Test func `a directory from a backup gives its environments no version that the lost one gave`() async throws {
+    let (folder, backup) = (TemporaryFolder(), TemporaryFolder())
+    let world = try await World.withContainer(in: folder)
+    let path = "/mirror/1/\(World.photos)/development/model"
+    try await world.ok("PUT", path, modelXML())
+    let kept = try await world.schema().version
+    for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) where !name.hasSuffix("-shm") {
+      try FileManager.default.copyItem(atPath: folder.path + "/" + name, toPath: backup.path + "/" + name)
+    }
+    var lost: [Int64] = []
+    for number in 0..<3 {
+      try await world.ok("PUT", path, modelXML(attributes: ["lost\(number)": "String"]))
+      lost.append(try await world.schema().version)
+    }
+    await world.service.close()
+    let successor = try World(in: backup, seed: 2, clock: world.clock)
+    #expect(try await successor.schema().version == kept)
+    for number in 0..<3 {
+      try await successor.ok("PUT", path, modelXML(attributes: ["new\(number)": "String"]))
+      #expect(try await !lost.contains(successor.schema().version))
+    }
+    await successor.service.close()
+  }
+
   @Test func `the directory answers while it is copied, and the copy has what was written meanwhile`() async throws {
     let world = try await World.withContainer()
     let directory = world.service.directory

@@ -94,6 +94,28 @@ private final class SchemaDirectory: Sendable {
     }
   }
 
+  @Test func `a directory that was brought back to an earlier version is believed, and asked once while it is fresh`()
+    async throws
+  {
+    try await Self.withSource { (source, directory, clock) async throws in
+      directory.state.withLock { state in
+        state.version = 7
+        state.fields = [Schema.Field(name: "lost", type: .int64)]
+      }
+      #expect(try await source.schema(of: Self.container, .development).version == 7)
+      directory.state.withLock { state in
+        state.version = 2
+        state.fields = [Schema.Field(name: "kept", type: .int64)]
+      }
+      clock.advance(by: 30_000)
+      for _ in 0..<3 {
+        let schema = try await source.schema(of: Self.container, .development)
+        #expect(schema.version == 2 && schema.schemaIndex.fields(of: "Note").keys.sorted() == ["kept"])
+      }
+      #expect(directory.state.withLock(\.fetchCount) == 2)
+    }
+  }
+
   @Test func `while the directory is away the last schema serves, and one request a second asks`() async throws {
     try await Self.withSource { (source, directory, clock) async throws in
       _ = try await source.schema(of: Self.container, .development)

@@ -84,10 +84,10 @@ extension Directory {
   /// Raises the schema's version, by which workers notice changed roles and rules. Within a change.
   func raiseVersion(of key: EnvironmentKey) throws {
     try connection.statement(
-      SQL("environment.raise", "UPDATE environment SET version = ?3 WHERE container = ?1 AND name = ?2")
-    )
-    .binding(try self.key(of: key.container), key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection))
-    .run()
+      SQL(
+        "environment.raise",
+        "UPDATE environment SET version = \(Self.nextVersion("?3")) WHERE container = ?1 AND name = ?2")
+    ).binding(try self.key(of: key.container), key.environment.rawValue, clock.now).run()
   }
 
   /// The roles of an environment's users by record name, each ascending; nil when no user has any.

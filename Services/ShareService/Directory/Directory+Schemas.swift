@@ -16,7 +16,7 @@ struct EnvironmentKey: Hashable, Sendable, CustomStringConvertible {
 }
 
 struct EnvironmentState: Sendable, Hashable {
-  /// Rises with every change of any environment.
+  /// Rises with every change of the environment, and tells its states apart (see `Directory.nextVersion`).
   var version: Int64
   var schema: Schema
   /// By hash.
@@ -212,6 +212,14 @@ extension Directory {
 
   // MARK: Parts
 
+  /// The next version of an environment's row: the time of its change, or one more than the last version if that is
+  /// higher. So a directory that was brought back gives no version again that the lost one gave, and neither does a
+  /// container that was made anew.
+  /// - Parameter time: an expression of SQL; milliseconds since 1970.
+  static func nextVersion(_ time: String) -> String {
+    "CASE WHEN \(time) > environment.version THEN \(time) ELSE environment.version + 1 END"
+  }
+
   /// Makes one durable change of an environment.
   /// - Parameter last: runs after the environment's row is written.
   private func update(
@@ -227,13 +235,12 @@ extension Directory {
           """
           INSERT INTO environment (container, name, version, schema, latestModel, generation) \
           VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-          ON CONFLICT (container, name) DO UPDATE SET version = excluded.version, schema = excluded.schema, \
-          latestModel = excluded.latestModel,
+          ON CONFLICT (container, name) DO UPDATE SET version = \(Self.nextVersion("excluded.version")), \
+          schema = excluded.schema, latestModel = excluded.latestModel,
             generation = environment.generation + excluded.generation
           """)
       ).binding(
-        container, key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection),
-        SchemaPrinter.text(of: schema), latestModel,
+        container, key.environment.rawValue, clock.now, SchemaPrinter.text(of: schema), latestModel,
         beginsGeneration ? 1 : 0
       ).run()
       try last()

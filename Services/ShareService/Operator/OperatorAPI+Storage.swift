@@ -29,12 +29,19 @@ extension OperatorAPI {
     }
   }
 
-  /// `POST` begins a job (202; 409 while one of its kind runs), `GET` tells the state of the latest one.
+  /// `POST` begins a job (202; 409 while one of its kind runs), `GET` tells the state of the latest one, or with
+  /// `startedAt` of the one that began then.
   func storage(_ request: Request, _ kind: StorageJob.Kind) async throws -> OperatorAnswer {
     switch (request.method, request.rest, kind) {
     case ("GET", [], _):
-      guard let job = await jobs.job(kind) else {
-        throw RecordError(.notFound, "There was no \(kind.rawValue) since the share service started")
+      let startedAt = try request.query["startedAt"].map { text in
+        guard let time = Int64(text) else { throw RecordError(.badRequest, "startedAt is no number") }
+        return time
+      }
+      guard let job = await jobs.job(kind, startedAt: startedAt) else {
+        throw RecordError(
+          .notFound,
+          "There was no \(startedAt == nil ? "" : "such ")\(kind.rawValue) since the share service started")
       }
       return job.answer()
     case ("POST", [], .backup):

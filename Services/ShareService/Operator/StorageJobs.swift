@@ -14,6 +14,7 @@ struct StorageJob: Hashable, Sendable {
   enum State: String, Sendable { case running, done, failed }
 
   let kind: Kind
+  /// Milliseconds since 1970. No two jobs of a kind have the same.
   let startedAt: Int64
   let total: Int
   /// The backup's folder; nil for a scrub.
@@ -79,7 +80,10 @@ actor StorageJobs {
   private let log: Log
   private var bus: (any Bus)?
   private var map: @Sendable () async -> ClusterMap? = { nil }
+  /// The latest job of each kind.
   private var jobs: [StorageJob.Kind: StorageJob] = [:]
+  /// Jobs before the latest ones, for those that wait for their end; at most `earlierLimit`.
+  private var earlier: [StorageJob] = []
   private var tasks: [StorageJob.Kind: Task<Void, Never>] = [:]
   /// Seconds since 1970 at which the last successful job of a kind ended.
   private(set) var successTimes: [StorageJob.Kind: Int64] = [:]
@@ -90,6 +94,7 @@ actor StorageJobs {
   private static let shardLimit = Duration.seconds(86_400)
   /// Attempts, a second apart, for a shard without a holder or one that has just moved.
   private static let attemptCount = 60
+  private static let earlierLimit = 30
   /// Attempts after one shard has failed, so that many shards without a holder don't take hours.
   private static let laterAttemptCount = 5
 
@@ -105,8 +110,13 @@ actor StorageJobs {
     self.map = map
   }
 
-  /// The latest job of a kind.
-  func job(_ kind: StorageJob.Kind) -> StorageJob? { jobs[kind] }
+  /// A job of a kind.
+  /// - Parameter startedAt: nil: the latest.
+  func job(_ kind: StorageJob.Kind, startedAt: Int64? = nil) -> StorageJob? {
+    let latest = jobs[kind]
+    guard let startedAt, latest?.startedAt != startedAt else { return latest }
+    return earlier.last { $0.kind == kind && $0.startedAt == startedAt }
+  }
 
   /// Cancels the running jobs and waits for their end.
   func close() async {
@@ -160,11 +170,15 @@ actor StorageJobs {
   private func begin(_ kind: StorageJob.Kind, _ folder: String? = nil, shardCount: Int? = nil) throws(RecordError)
     -> StorageJob
   {
-    if jobs[kind]?.state == .running {
+    let last = jobs[kind]
+    if last?.state == .running {
       throw RecordError(.badRequest, "A \(kind.rawValue) is under way: wait for its end", httpStatus: 409)
     }
+    if let last { earlier.append(last) }
+    if earlier.count > Self.earlierLimit { earlier.removeFirst() }
     let job = StorageJob(
-      kind: kind, startedAt: clock.now, total: shardCount ?? directory.shardCount, directory: folder)
+      kind: kind, startedAt: max(clock.now, (last?.startedAt ?? 0) + 1), total: shardCount ?? directory.shardCount,
+      directory: folder)
     jobs[kind] = job
     log.info("a job has begun", ["job": .text(kind.rawValue)])
     return job

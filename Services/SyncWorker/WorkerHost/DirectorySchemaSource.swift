@@ -83,8 +83,8 @@ actor DirectorySchemaSource: SchemaSource {
     do {
       let reply = try await bus.call(
         FetchSchema(container: key.container, environment: key.environment), to: .role(.share), within: Self.deadline)
-      // A later answer overtook this one: the entry has a higher version.
-      if let entry = entries[key], entry.schema.version > reply.version { return .success(entry.schema) }
+      // Also one of a lower version: a directory from a backup has an earlier state, and so has a container that was
+      // made anew. No later answer can be there, because one question at a time is under way.
       let schema =
         if let entry = entries[key], entry.schema.version == reply.version { entry.schema } else {
           EnvironmentSchema(reply)
