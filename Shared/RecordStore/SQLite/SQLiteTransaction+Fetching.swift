@@ -32,12 +32,20 @@ extension SQLiteTransaction {
     case .transaction(let id, let mirror): try boundTransaction(id, of: mirror).fetch()
     case .changes: break
     case .record(let name, let zoneName, let id):
-      guard let database = try databaseOrFetch(id) else { return false }
-      guard let database else { return true }
-      guard let zone = try zoneOrFetch(zoneName, in: database) else { return false }
-      if let zone { try boundRecord(name, in: zone).fetch() }
+      guard let place = try placeOrFetch(zoneName, in: id) else { return false }
+      if let zone = place { try boundRecord(name, in: zone).fetch() }
+    case .presence(let name, let zoneName, let id):
+      guard let place = try placeOrFetch(zoneName, in: id) else { return false }
+      if let zone = place, try !boundRecord(name, in: zone).isFetched { try boundPresence(name, in: zone).fetch() }
     }
     return true
+  }
+
+  /// - Returns: the zone's key, nil for none; nil when that or its database's is being fetched.
+  private func placeOrFetch(_ zoneName: String, in id: DatabaseID) throws -> Int64?? {
+    guard let database = try databaseOrFetch(id) else { return nil }
+    guard let database else { return .some(nil) }
+    return try zoneOrFetch(zoneName, in: database)
   }
 
   /// - Returns: the key, nil for none; nil when that is being fetched.
@@ -60,7 +68,9 @@ extension SQLiteTransaction {
   // MARK: Rows that a write makes stale
 
   func forgetFetchedRecord(_ recordName: String, in zone: Int64) throws {
-    if session.fetched != nil { try boundRecord(recordName, in: zone).forgetFetched() }
+    guard session.fetched != nil else { return }
+    try boundRecord(recordName, in: zone).forgetFetched()
+    try boundPresence(recordName, in: zone).forgetFetched()
   }
 
   func forgetFetchedOutcome(_ key: String) throws {
