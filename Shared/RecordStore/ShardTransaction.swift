@@ -13,7 +13,8 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func checkWanted() throws
   /// Says what the read is about to look up. An engine that reaches its rows across a network fetches all of it in the
   /// round trip of the next look-up, as far as it knows the zones from earlier reads. What the read sees is the same
-  /// without it. A writer's bodies announce their look-ups before they run instead (`ShardStore.enqueue`).
+  /// without it. A writer's bodies announce their look-ups before they run (`ShardStore.enqueue`); what they expect
+  /// while they run is fetched at once.
   func expect(_ lookups: [ExpectedLookup]) throws
   func database(_ id: DatabaseID) throws -> StoredDatabase?
   func database(key: Int64) throws -> StoredDatabase?
@@ -31,6 +32,8 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
 
   /// The record or its tombstone; nil when the name was never used.
   func record(named recordName: String, in zone: Int64) throws -> StoredRecord?
+  /// What a name stands for. Reads nothing of a record's fields.
+  func presence(of recordName: String, in zone: Int64) throws -> RecordPresence
   /// Appends the row of a record or its tombstone.
   /// - Returns: false, with nothing appended, when the name was never used.
   func readRecord(named recordName: String, into rows: inout RecordRows) throws -> Bool

@@ -148,6 +148,13 @@ public struct StoredRecord: Hashable, Sendable {
   }
 }
 
+/// What a record's name stands for.
+public enum RecordPresence: Hashable, Sendable {
+  /// The name was never used.
+  case unused
+  case alive, tombstone
+}
+
 /// A pointer out of a record, indexed so that the sources of a target are found without a scan. To-one relationships,
 /// both ends of a link record, and CloudKit references (with their action) have one.
 public struct OutgoingReference: Hashable, Sendable {

@@ -41,6 +41,32 @@ private func slices(_ transaction: HistoryTransaction, _ limits: ExportLimits = 
   #expect(ExportSteps(transaction(changes)).slice(from: 99, limits: .standard).isEmpty)
 }
 
+@Test func `pointers and emptied sets count, so that a slice touches no more records than a batch has items`() {
+  let inserts = (0..<10_000).map { insert("Post", "p\($0)", [:], ["author": .toOne("a")]) }
+  let emptyings = (0..<2000).map { _ in update("Post", "p", [:], ["tags": .toMany([])]) }
+  let replaced = update("Post", "p", [:], ["tags": .toMany((0..<201).map { "t\($0)" })])
+  for changes in [inserts, emptyings, Array(repeating: replaced, count: 10)] {
+    for slice in slices(transaction(changes)) {
+      #expect(slice.count <= Limit.exportItemCount && slice.allSatisfy { $0.itemCount > 0 })
+      #expect(slice.reduce(0) { $0 + $1.itemCount } <= Limit.exportItemCount)
+    }
+  }
+}
+
+@Test func `a place among the steps, as stores keep it, does not depend on their estimates`() {
+  let changes = [
+    insert("Post", "p", [:], ["author": .toOne("a"), "tags": .toMany([])]),
+    update("Post", "p", [:], ["tags": .toMany((0..<201).map { "t\($0)" })]), delete("Post", "q"),
+  ]
+  let steps = ExportSteps(transaction(changes)).steps
+  #expect(steps.map(\.change) == [0, 1, 2, 0, 0, 1, 1, 1])
+  #expect(
+    steps.suffix(5).map(\.work) == [
+      .relationship(0, .whole), .relationship(1, .whole), .relationship(0, .removals),
+      .relationship(0, .adding(0..<200)), .relationship(0, .adding(200..<201)),
+    ])
+}
+
 @Test(arguments: [1, 2, 3, 7, 50]) func `in slices of any length a graph ends as it does in one piece`(_ itemCount: Int)
   throws
 {

@@ -117,6 +117,21 @@ struct RenamedPropertyTests {
     #expect(try value("headline", of: note(["CD_title": .bytes([1])]), second) == .null)
   }
 
+  @Test func `a former number that is not finite is no text, for a reader and for a contest`() throws {
+    let old = Versions.model([Attribute(name: "cost", type: .double)])
+    let model = ModelIndex(Versions.model([Versions.renamed("costText", .string, "cost", .hlc)]), beside: [old])
+    #expect(try value("costText", of: note(["CD_cost": .double(1.5)]), model) == .string("1.5"))
+    for number in [Double.infinity, -.infinity, .nan] {
+      #expect(try value("costText", of: note(["CD_cost": .double(number)]), model) == .null)
+      let zone = TestZone(model, rules: ConflictRules(model))
+      zone.put(note(["CD_cost": .double(number)]), origin: "A")
+      var saved = transaction([update("Note", "n", ["costText": .string("2")])])
+      saved.edit = HistoryTransaction.Edit(base: Int64(zone.sequence), time: 10)
+      try zone.export([saved], from: "B")
+      #expect(try value("costText", of: zone["n"], model) == .string("2"))
+    }
+  }
+
   @Test func `a save in the words of the earlier model is exported in those of the later one, also in slices`() throws {
     let zone = zone([:])
     try zone.save(update("Note", "n", ["title": .string("New")], ["tags": .toMany(["t"])]), insert("Tag", "t"))

@@ -119,7 +119,9 @@ struct QueryTests {
         }
       }
       let columns = try session.rows(shared.one, one).columnCount
-      #expect(try session.rows(shared.many, values).columnCount == columns + 1, "\(query.name)")
+      // A limited answer has sums, too.
+      let added: Int32 = shared.byteLimit == nil ? 1 : 2
+      #expect(try session.rows(shared.many, values).columnCount == columns + added, "\(query.name)")
       let plan = try session.rows(Command("plan \(query.name)", "EXPLAIN \(shared.many.text)"), values)
       let text = try plan.map { try $0.text(0) }.joined(separator: "\n")
       #expect(text.contains("Index Scan") && !text.contains("Seq Scan"), "\(query.name): \(text)")

@@ -134,7 +134,7 @@ extension Exporter {
   }
 
   private mutating func links(of objectID: String) throws -> [Record] {
-    try overlay.pointers(to: objectID).filter { $0.field == ReservedName.linkRecordNames }.compactMap {
+    try overlay.pointers(to: objectID, by: ReservedName.linkRecordNames).compactMap {
       try overlay.entry($0.source).record
     }
   }

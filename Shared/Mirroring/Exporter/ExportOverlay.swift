@@ -60,6 +60,27 @@ struct ExportOverlay {
   private var crowds: [String: Crowd] = [:]
   /// The number of link records' names that searches went through.
   private(set) var linkCost = 0
+  /// The pointers to objects with many, by the target's name.
+  private var followings: [String: Following] = [:]
+  /// Where `followings` leave out pointers that do not point any more, by the pointers' source.
+  private var asleep: [String: [(target: String, place: Int)]] = [:]
+  /// The number of records that searches for pointers looked at.
+  private(set) var pointerCost = 0
+
+  /// The pointers to one object. A set that is emptied again and again would otherwise look at all former members each
+  /// time: a pointer that was found not to point is left out until its record is touched.
+  private struct Following {
+    private(set) var all: [RecordPointer] = []
+    private var known: Set<RecordPointer> = []
+    /// Places in `all` of the pointers that may point.
+    var awake: [Int] = []
+
+    mutating func note(_ pointer: RecordPointer) {
+      guard known.insert(pointer).inserted else { return }
+      awake.append(all.count)
+      all.append(pointer)
+    }
+  }
 
   /// The link records of one object, indexed because searching a list for every pair would take too long.
   private struct Crowd {
@@ -69,7 +90,7 @@ struct ExportOverlay {
     mutating func note(_ name: String) { if all.insert(name).inserted { ordered.append(name) } }
   }
 
-  /// Objects with more pointers than this have their link records indexed.
+  /// Objects with more pointers than this have their pointers and their link records indexed.
   private static let crowdCount = 64
 
   init(source: any RecordSource) { self.source = source }
@@ -88,12 +109,16 @@ struct ExportOverlay {
   mutating func entry(_ name: String) throws -> OverlayEntry { entries[try place(of: name)] }
 
   /// Reads or changes all entries of records that were loaded before, in that order.
-  mutating func forEach(_ body: (inout OverlayEntry) -> Void) { for place in entries.indices { body(&entries[place]) } }
+  mutating func forEach(_ body: (inout OverlayEntry) -> Void) {
+    (followings, asleep) = ([:], [:])
+    for place in entries.indices { body(&entries[place]) }
+  }
 
   /// The entry of a record that was loaded before; nil for other names.
   func known(_ name: String) -> OverlayEntry? { places[name].map { entries[$0] } }
 
   mutating func set(_ entry: OverlayEntry, named name: String) {
+    wake(name)
     if let place = places[name] {
       entries[place] = entry
     } else {
@@ -103,7 +128,8 @@ struct ExportOverlay {
 
   /// Reads or changes an entry in place, without a copy of the entry or of its record's fields.
   mutating func with<Value>(_ name: String, _ body: (inout OverlayEntry) throws -> Value) throws -> Value {
-    try body(&entries[try place(of: name)])
+    wake(name)
+    return try body(&entries[try place(of: name)])
   }
 
   private mutating func place(of name: String) throws -> Int {
@@ -138,20 +164,65 @@ struct ExportOverlay {
   }
 
   mutating func notePointer(from source: String, field: String, to target: String) {
-    added[target, default: []].append(RecordPointer(field: field, source: source))
+    let pointer = RecordPointer(field: field, source: source)
+    added[target, default: []].append(pointer)
+    if !followings.isEmpty {
+      wake(source)
+      followings[target]?.note(pointer)
+    }
     if field == ReservedName.linkRecordNames, !crowds.isEmpty { crowds[target]?.note(source) }
   }
 
   /// The pointers to `target` that are alive at present, each once, stored ones first.
-  mutating func pointers(to target: String) throws -> [RecordPointer] {
-    try candidates(to: target).filter { pointer in
-      guard let record = try entry(pointer.source).record else { return false }
-      if pointer.field == ReservedName.linkRecordNames {
-        guard let link = LinkRecord(record) else { return false }
-        return link.ends.first == target || link.ends.second == target
+  /// - Parameter field: the only field that counts; records that point by another are not read. nil: all count.
+  mutating func pointers(to target: String, by field: String? = nil) throws -> [RecordPointer] {
+    if followings[target] == nil {
+      let candidates = try candidates(to: target)
+      guard candidates.count > Self.crowdCount else {
+        return try candidates.filter { try (field == nil || $0.field == field) && points($0, to: target) }
       }
-      return record.fields.string(pointer.field) == target
+      var following = Following()
+      for pointer in candidates { following.note(pointer) }
+      followings[target] = following
     }
+    return try followers(of: target, by: field)
+  }
+
+  private mutating func followers(of target: String, by field: String?) throws -> [RecordPointer] {
+    // Taken out for the search, so that no second reference makes a change copy all pointers.
+    guard var following = followings.removeValue(forKey: target) else { return [] }
+    defer { followings[target] = following }
+    var (found, kept, ended): ([RecordPointer], [Int], [Int]) = ([], [], [])
+    for place in following.awake.sorted() {
+      let pointer = following.all[place]
+      if let field, pointer.field != field {
+        kept.append(place)
+      } else if try points(pointer, to: target) {
+        found.append(pointer)
+        kept.append(place)
+      } else {
+        ended.append(place)
+      }
+    }
+    following.awake = kept
+    for place in ended { asleep[following.all[place].source, default: []].append((target, place)) }
+    return found
+  }
+
+  private mutating func points(_ pointer: RecordPointer, to target: String) throws -> Bool {
+    pointerCost += 1
+    guard let record = try entry(pointer.source).record else { return false }
+    if pointer.field == ReservedName.linkRecordNames {
+      guard let link = LinkRecord(record) else { return false }
+      return link.ends.first == target || link.ends.second == target
+    }
+    return record.fields.string(pointer.field) == target
+  }
+
+  /// A record that changes may point again where it did not.
+  private mutating func wake(_ source: String) {
+    if asleep.isEmpty { return }
+    for (target, place) in asleep.removeValue(forKey: source) ?? [] { followings[target]?.awake.append(place) }
   }
 
   /// Names of link records that name both objects, alive or deleted in this run, stored ones first. It reads no record,

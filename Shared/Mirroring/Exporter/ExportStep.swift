@@ -65,7 +65,9 @@ public struct ExportSteps: Sendable {
     }
     for (index, change) in transaction.changes.enumerated() where change.changeType != .delete {
       for (place, relationship) in change.relationships.enumerated() {
-        func add(_ part: ExportStep.Part, _ count: Int) {
+        func add(_ part: ExportStep.Part, _ members: Int) {
+          // At least one: the step touches its object's record.
+          let count = max(1, members)
           steps.append(
             ExportStep(
               change: index, work: .relationship(place, part), itemCount: count, byteCount: count * Self.linkByteCount))

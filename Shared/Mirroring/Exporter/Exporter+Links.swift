@@ -139,7 +139,7 @@ extension Exporter {
   }
 
   private mutating func linkPointers(to objectID: String) throws -> [String] {
-    try overlay.pointers(to: objectID).filter { $0.field == ReservedName.linkRecordNames }.map(\.source)
+    try overlay.pointers(to: objectID, by: ReservedName.linkRecordNames).map(\.source)
   }
 
   /// The objects that one many-to-many relationship links `owner` with.

@@ -152,7 +152,7 @@ extension Exporter {
   mutating func dropState(of objectID: String) throws {
     let entry = try overlay.entry(objectID)
     overlay.set(OverlayEntry(base: entry.base), named: objectID)
-    for pointer in try overlay.pointers(to: objectID) where pointer.field == ReservedName.linkRecordNames {
+    for pointer in try overlay.pointers(to: objectID, by: ReservedName.linkRecordNames) {
       let link = try overlay.entry(pointer.source)
       overlay.set(OverlayEntry(base: link.base), named: pointer.source)
     }

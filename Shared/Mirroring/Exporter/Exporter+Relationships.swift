@@ -126,7 +126,7 @@ extension Exporter {
   mutating func sources(named name: String, declaredBy entityName: String, to target: String) throws -> [String] {
     let field = ReservedName.fieldPrefix + name
     let recordType = model.entity(named: entityName)?.recordType
-    return try overlay.pointers(to: target).filter { $0.field == field }.map(\.source).filter { source in
+    return try overlay.pointers(to: target, by: field).map(\.source).filter { source in
       guard let record = try overlay.entry(source).record, record.recordType == recordType else { return false }
       guard
         let entity = model.entity(

@@ -62,7 +62,8 @@ extension AttributeDescription {
     switch (fieldType, value) {
     case (.double, .int64(let number)): .double(Double(number))
     case (.string, .int64(let number)): .string(String(number))
-    case (.string, .double(let number)): .string(DecimalText.text(number))
+    // A number that is not finite comes with imported lines alone, and no device has text for it.
+    case (.string, .double(let number)) where number.isFinite: .string(DecimalText.text(number))
     default: value.type == fieldType ? value : nil
     }
   }

@@ -27,6 +27,16 @@ final class FetchedRows {
     /// Looks up many rows. Its parameters are arrays. Behind the columns of `one` each row has the number of its
     /// look-up, from 1 on.
     let many: Command
+    /// The bytes after which an answer to `many` ends, with the row that passes them; its rows have the sum up to them
+    /// before their number.
+    var byteLimit: Int?
+  }
+
+  /// Look-ups of one command.
+  private struct Batch {
+    let table: Substring
+    let shared: SharedLookup
+    var lookups: [Lookup]
   }
 
   /// By table.
@@ -34,7 +44,16 @@ final class FetchedRows {
   /// The look-ups on their way, and the place of each answer in the stretch of commands.
   private var queued: [(table: Substring, lookup: Lookup, place: Int)] = []
   /// The look-ups that go out with the next wait, those of one command together.
-  private var waiting: [(table: Substring, shared: SharedLookup, lookups: [Lookup])] = []
+  private var waiting: [Batch] = []
+  private var awaited: Set<Lookup> = []
+  /// The look-ups that were announced and left for later, because the answer would have been too large. The body that
+  /// looks the first of them up fetches the next ones, too.
+  private var left: [Batch] = []
+  private var leftLookups: Set<Lookup> = []
+  /// The bytes of the answers.
+  private(set) var byteCount = 0
+  /// True when the body has fetched something since it began.
+  private var hasBodyFetched = false
   /// The transactions that the group has appended without a gap, by mirror: an export behind a save reads them.
   private var appended: [Int64: [StoredTransaction]] = [:]
   /// The look-ups that nobody had announced.
@@ -51,19 +70,56 @@ final class FetchedRows {
   /// True while the answer to the look-up is on its way.
   func isUnderWay(_ lookup: Lookup) -> Bool {
     queued.contains { $0.lookup == lookup }
-      || waiting.contains { $0.shared.one.name == lookup.command && $0.lookups.contains(lookup) }
+      || awaited.contains(lookup)
   }
 
   func queue(_ lookup: Lookup, in table: Substring, at place: Int) { queued.append((table, lookup, place)) }
 
-  /// Lets a look-up wait for others of its command.
+  /// Lets a look-up wait for others of its command, unless it waits or is answered.
   /// - Throws: `invalidValue` for values that no command may have, because the others go out with them.
   func queue(_ lookup: Lookup, in table: Substring, as shared: SharedLookup) throws(PostgreSQLError) {
+    if awaited.contains(lookup) || answers[table]?[lookup] != nil { return }
     try Session.checkRow(lookup.values, of: shared.one)
+    awaited.insert(lookup)
     if let place = waiting.firstIndex(where: { $0.shared.one.name == shared.one.name }) {
       waiting[place].lookups.append(lookup)
     } else {
-      waiting.append((table, shared, [lookup]))
+      waiting.append(Batch(table: table, shared: shared, lookups: [lookup]))
+    }
+  }
+
+  /// Lets a look-up that was left for later wait, with the next ones behind it.
+  /// - Returns: false for a look-up that was not left.
+  func goOn(from lookup: Lookup, in table: Substring) throws(PostgreSQLError) -> Bool {
+    guard leftLookups.contains(lookup),
+      let place = left.firstIndex(where: { $0.shared.one.name == lookup.command }),
+      let start = left[place].lookups.firstIndex(of: lookup)
+    else { return false }
+    if byteCount > Self.byteLimit {
+      // Bodies come in the order of their announcements, so most of these have been used.
+      answers[table] = nil
+      byteCount = 0
+    }
+    let end = min(start + Self.lookupLimit, left[place].lookups.count)
+    let batch = left[place]
+    left[place].lookups.removeSubrange(start..<end)
+    leftLookups.subtract(batch.lookups[start..<end])
+    for next in batch.lookups[start..<end] { try queue(next, in: table, as: batch.shared) }
+    return true
+  }
+
+  /// The look-ups that go out together, of those whose answers are limited.
+  private static let lookupLimit = 1000
+  /// With more bytes, answers are forgotten when the next ones are fetched.
+  private static let byteLimit = 16 << 20
+
+  /// Leaves look-ups for later.
+  private func leave(_ lookups: some Sequence<Lookup>, of batch: Batch) {
+    let new = lookups.filter { leftLookups.insert($0).inserted }
+    if let place = left.firstIndex(where: { $0.shared.one.name == batch.shared.one.name }) {
+      left[place].lookups += new
+    } else {
+      left.append(Batch(table: batch.table, shared: batch.shared, lookups: new))
     }
   }
 
@@ -73,29 +129,67 @@ final class FetchedRows {
     defer {
       queued.removeAll(keepingCapacity: true)
       waiting.removeAll(keepingCapacity: true)
+      awaited.removeAll(keepingCapacity: true)
     }
-    let places = try waiting.map { _, shared, lookups throws(PostgreSQLError) in
-      try session.queue(lookups.count == 1 ? shared.one : shared.many, Self.values(of: lookups))
+    for index in waiting.indices where waiting[index].shared.byteLimit != nil {
+      let batch = waiting[index]
+      guard batch.lookups.count > Self.lookupLimit else { continue }
+      leave(batch.lookups[Self.lookupLimit...], of: batch)
+      waiting[index].lookups = Array(batch.lookups.prefix(Self.lookupLimit))
+    }
+    let places = try waiting.map { batch throws(PostgreSQLError) in
+      try session.queue(
+        batch.lookups.count == 1 ? batch.shared.one : batch.shared.many, Self.values(of: batch.lookups))
     }
     let rows = try session.finish()
-    for (table, lookup, place) in queued { answers[table, default: [:]][lookup] = Answer(rows[place]) }
-    for ((table, _, lookups), place) in zip(waiting, places) { try note(rows[place], to: lookups, in: table) }
+    hasBodyFetched = true
+    for (table, lookup, place) in queued {
+      answers[table, default: [:]][lookup] = Answer(rows[place])
+      byteCount += rows[place].byteCount
+    }
+    for (batch, place) in zip(waiting, places) {
+      try note(rows[place], to: batch)
+      byteCount += rows[place].byteCount
+    }
   }
 
   private static func values(of lookups: [Lookup]) -> [Value] {
     lookups.count == 1 ? lookups[0].values : WaitingRows.columns(of: lookups.map(\.values))
   }
 
-  private func note(_ rows: Rows, to lookups: [Lookup], in table: Substring) throws(PostgreSQLError) {
-    if lookups.count == 1 {
-      answers[table, default: [:]][lookups[0]] = Answer(rows)
+  private func note(_ rows: Rows, to batch: Batch) throws(PostgreSQLError) {
+    if batch.lookups.count == 1 {
+      answers[batch.table, default: [:]][batch.lookups[0]] = Answer(rows)
       return
     }
-    for lookup in lookups { answers[table, default: [:]][lookup] = Answer(rows, 0..<0) }
+    var found: [(place: Int, index: Int)] = []
+    found.reserveCapacity(rows.count)
+    var (last, size) = (0, 0)
     for index in rows.indices {
-      let number = try rows[index].integer(rows.columnCount - 1)
-      answers[table, default: [:]][lookups[Int(number) - 1]] = Answer(rows, index..<index + 1)
+      let number = Int(try rows[index].integer(rows.columnCount - 1))
+      found.append((number - 1, index))
+      last = max(last, number)
+      if batch.shared.byteLimit != nil { size = max(size, Int(try rows[index].integer(rows.columnCount - 2))) }
     }
+    var answered = batch.lookups[...]
+    if let limit = batch.shared.byteLimit, size > limit {
+      // Nothing is known of the look-ups behind the row that passed the limit.
+      answered = batch.lookups.prefix(last)
+      leave(batch.lookups[last...], of: batch)
+    }
+    for lookup in answered { answers[batch.table, default: [:]][lookup] = Answer(rows, 0..<0) }
+    for (place, index) in found {
+      answers[batch.table, default: [:]][batch.lookups[place]] = Answer(rows, index..<index + 1)
+    }
+  }
+
+  // MARK: The body
+
+  func bodyBegins() { hasBodyFetched = false }
+
+  /// Forgets the answers if the body that is undone has fetched some: it may have seen its own writes.
+  func forgetWhatBodyFetched() {
+    if hasBodyFetched { answers.removeAll(keepingCapacity: true) }
   }
 
   /// Forgets one answer, because its row is written.
@@ -135,6 +229,10 @@ final class FetchedRows {
     forgetAppended()
     queued.removeAll(keepingCapacity: true)
     waiting.removeAll(keepingCapacity: true)
+    awaited.removeAll(keepingCapacity: true)
+    left.removeAll(keepingCapacity: true)
+    leftLookups.removeAll(keepingCapacity: true)
+    byteCount = 0
   }
 }
 

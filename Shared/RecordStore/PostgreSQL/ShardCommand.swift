@@ -13,7 +13,10 @@ extension Query {
 
   /// The look-up with others of its kind; nil for other statements.
   var sharedLookup: FetchedRows.SharedLookup? {
-    lookupsText.map { FetchedRows.SharedLookup(one: command, many: SQL(command.name + " rows", $0).command) }
+    lookupsText.map {
+      FetchedRows.SharedLookup(
+        one: command, many: SQL(command.name + " rows", $0).command, byteLimit: lookupByteLimit)
+    }
   }
 }
 
@@ -164,11 +167,16 @@ final class ShardCommand {
     return FetchedRows.Answer(try nextBatch(batches))
   }
 
-  /// The fetched answer. If look-ups are on their way, this one joins them.
+  /// The fetched answer. If look-ups are on their way, this one joins them; if it was left for later, others that were
+  /// come along.
   private func awaitedAnswer() throws(PostgreSQLError) -> FetchedRows.Answer? {
     if let answer = fetchedAnswer { return answer }
-    guard let fetched, fetched.isUnderWay, case .read = table else { return nil }
-    if !fetched.isUnderWay(lookup) { try fetch() }
+    guard let fetched, case .read(let table) = table else { return nil }
+    if fetched.isUnderWay {
+      if !fetched.isUnderWay(lookup) { try fetch() }
+    } else if try !fetched.goOn(from: lookup, in: table) {
+      return nil
+    }
     try fetched.finish(session)
     return fetchedAnswer
   }

@@ -27,8 +27,7 @@ struct KnownKeys {
 }
 
 extension SQLiteSnapshot {
-  func expect(_ lookups: [ExpectedLookup]) throws {
-    // The bodies of a writer have announced theirs before they run.
+  func sendAhead(_ lookups: [ExpectedLookup]) throws {
     guard let known = session.knownKeys else { return }
     for lookup in lookups {
       do {
@@ -45,6 +44,8 @@ extension SQLiteSnapshot {
     case .outcome, .transaction, .zone, .liveZoneCount, .members, .share, .shareOfRoot, .shortGUID: return
     case .record(let name, let zoneName, let id):
       if let zone = try sendZone(zoneName, in: id, known) { try boundRecord(name, in: zone).fetch() }
+    case .presence(let name, let zoneName, let id):
+      if let zone = try sendZone(zoneName, in: id, known) { try boundPresence(name, in: zone).fetch() }
     case .changes(let zoneName, let id, let sequence, let limit, let byteLimit):
       if let zone = try sendZone(zoneName, in: id, known) {
         try boundChanges(in: zone, after: sequence, limit: limit, byteLimit: byteLimit).fetch()

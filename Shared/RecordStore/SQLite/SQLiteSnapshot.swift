@@ -293,6 +293,15 @@ class SQLiteSnapshot: ShardSnapshot {
     return try boundRecord(recordName, in: zone).first { try record($0, named: recordName, zone: zone) }
   }
 
+  final func presence(of recordName: String, in zone: Int64) throws -> RecordPresence {
+    if try isDoomed(zone) { return .unused }
+    if session.fetched != nil {
+      let record = try boundRecord(recordName, in: zone)
+      if record.isFetched { return try record.first { $0.bool(3) ? .tombstone : .alive } ?? .unused }
+    }
+    return try boundPresence(recordName, in: zone).first { $0.bool(0) ? .tombstone : .alive } ?? .unused
+  }
+
   func readRecord(named recordName: String, into rows: inout RecordRows) throws -> Bool {
     if try isDoomed(rows.zone) { return false }
     let earlierCount = rows.count
@@ -309,6 +318,15 @@ class SQLiteSnapshot: ShardSnapshot {
     try statement.bind(2, recordName: recordName)
     return statement
   }
+
+  final func boundPresence(_ recordName: String, in zone: Int64) throws -> StoreStatement {
+    let statement = try statement(StoredRecordQuery.presence)
+    try statement.bind(1, zone)
+    try statement.bind(2, recordName: recordName)
+    return statement
+  }
+
+  func expect(_ lookups: [ExpectedLookup]) throws { try sendAhead(lookups) }
 
   // MARK: Assets
 

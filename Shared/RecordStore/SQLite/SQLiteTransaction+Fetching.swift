@@ -49,6 +49,9 @@ extension SQLiteTransaction {
       guard let zone = try zoneOrFetch(zoneName, of: id) else { return false }
       guard let zone, mayHave(name), let database = try databaseOrFetch(id) ?? nil else { return true }
       if try hasShares(database) { try boundShare(ofRoot: name, in: zone).fetch() }
+    case .presence(let name, let zoneName, let id):
+      guard let zone = try zoneOrFetch(zoneName, of: id) else { return false }
+      if let zone, try !boundRecord(name, in: zone).isFetched { try boundPresence(name, in: zone).fetch() }
     }
     return true
   }
@@ -82,7 +85,9 @@ extension SQLiteTransaction {
   // MARK: Rows that a write makes stale
 
   func forgetFetchedRecord(_ recordName: String, in zone: Int64) throws {
-    if session.fetched != nil { try boundRecord(recordName, in: zone).forgetFetched() }
+    guard session.fetched != nil else { return }
+    try boundRecord(recordName, in: zone).forgetFetched()
+    try boundPresence(recordName, in: zone).forgetFetched()
   }
 
   func forgetFetchedShortGUID(_ shortGUID: String) throws {

@@ -182,6 +182,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
   // MARK: The body
 
   func bodyBegins() {
+    session.fetched?.bodyBegins()
     bodyHasWritten = false
     hasSavepoint = false
     bodyFailure = nil
@@ -214,6 +215,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     seen.removeAll(keepingCapacity: true)
     session.fetched?.forgetAppended()
     guard bodyHasWritten else { return false }
+    session.fetched?.forgetWhatBodyFetched()
     session.forgetSymbols()
     guard hasSavepoint else {
       try session.connection.rollback()
@@ -328,6 +330,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
     cache.symbols.load(number, for: text)
     return number
   }
+
+  override func expect(_ lookups: [ExpectedLookup]) throws { try fetch(lookups) }
 
   override func record(named recordName: String, in zone: Int64) throws -> StoredRecord? {
     try recordNotingSeen(named: recordName, in: zone)

@@ -252,6 +252,10 @@ extension InMemoryTransaction: ShardSnapshot {
       .sorted { $0.precedes($1) }.first(limit)
   }
 
+  func presence(of recordName: String, in zone: Int64) throws -> RecordPresence {
+    rows.records[zone]?[recordName].map { $0.stored.isDeleted ? .tombstone : .alive } ?? .unused
+  }
+
   func place(of recordName: String, in zone: Int64) throws -> HierarchyPlace? {
     rows.records[zone]?[recordName].map { row in
       HierarchyPlace(

@@ -25,12 +25,16 @@ protocol Query: RawRepresentable<Int>, CaseIterable, Sendable {
   /// The types of the parameters, a letter for each as in `rows`, if many look-ups of the statement can be one in
   /// PostgreSQL. It has at most one row.
   var lookupTypes: String? { get }
+  /// The bytes of `data` after which an answer to many look-ups ends, with the row that passes them; nil for rows
+  /// without large values. Each row of a limited answer also has the sum up to it, before its number.
+  var lookupByteLimit: Int? { get }
 }
 
 extension Query {
   var tellsItsRow: Bool { false }
   var rowsText: String? { nil }
   var lookupTypes: String? { nil }
+  var lookupByteLimit: Int? { nil }
 
   /// The rows of arrays, which are the parameters from the first one on.
   /// - Parameter types: a letter for each: `i` bigint, `b` bytea, `t` text.
@@ -47,9 +51,14 @@ extension Query {
   var lookupsText: String? {
     lookupTypes.map { types in
       let names = types.indices.map { "v\(types.distance(from: types.startIndex, to: $0) + 1)" }
+      let rows = """
+        FROM \(Self.unnest(types)) WITH ORDINALITY AS sought(\(names.joined(separator: ", ")), number) \
+        CROSS JOIN LATERAL (\(text(.postgreSQL).replacing("?", with: "sought.v")) LIMIT 1) AS found
+        """
+      guard let limit = lookupByteLimit else { return "SELECT found.*, number \(rows)" }
       return """
-        SELECT found.*, number FROM \(Self.unnest(types)) WITH ORDINALITY AS sought(\(names.joined(separator: ", ")), \
-        number) CROSS JOIN LATERAL (\(text(.postgreSQL).replacing("?", with: "sought.v")) LIMIT 1) AS found
+        SELECT * FROM (SELECT found.*, sum(octet_length(data)) OVER (ORDER BY number ROWS UNBOUNDED PRECEDING) AS size, \
+        number \(rows)) AS sums WHERE size - octet_length(data) <= \(limit)
         """
     }
   }

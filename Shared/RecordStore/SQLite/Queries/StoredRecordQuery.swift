@@ -4,17 +4,19 @@
 enum StoredRecordQuery: Int, Query {
   static var subject: QuerySubject { .record }
 
-  case byName, place, byRow, byShortGUID, names, afterName, changes, changesBackwards, ofType
+  case byName, presence, place, byRow, byShortGUID, names, afterName, changes, changesBackwards, ofType
   case marks, firstInZones
   case insert, update, updateWithType, nextKeys
   case insertShortGUID, deleteShortGUID
 
-  var lookupTypes: String? { self == .byName ? "ib" : nil }
+  var lookupTypes: String? { [.byName, .presence].contains(self) ? "ib" : nil }
+  var lookupByteLimit: Int? { self == .byName ? 4 << 20 : nil }
 
   func text(_ dialect: Dialect) -> String {
     switch self {
     case .byName: Self.columns + " FROM record WHERE zone = ?1 AND name = ?2"
-    // Both columns come before the fields, so their pages are not read.
+    // The columns come before the fields, so their pages are not read.
+    case .presence: "SELECT deleted FROM record WHERE zone = ?1 AND name = ?2"
     case .place: "SELECT deleted, refs FROM record WHERE zone = ?1 AND name = ?2"
     case .byRow: Self.columns + " FROM record WHERE id = ?1"
     case .byShortGUID:
