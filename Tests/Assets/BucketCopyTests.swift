@@ -106,6 +106,30 @@ extension BucketFaultTests {
     #expect(try behind.unfinishedUploads().isEmpty)
   }
 
+  @Test(.timeLimit(.minutes(1))) func `one of many contents that the bucket is slow to find holds up no other`()
+    async throws
+  {
+    let (copies, note) = AsyncStream.makeStream(of: Void.self)
+    let store = try AssetEngine.bucket(
+      name, at: server.endpoint,
+      observe: { event in if case .attempt("PUT", 200, _, 0, _) = event { note.yield() } })
+    let assets = try contents(40).sorted { $0.hash.lexicographicallyPrecedes($1.hash) }
+    #expect(try behind.offer(assets, of: 0, until: Self.expiry).count == 40)
+    let digits = Hex.encode(assets[0].hash)
+    let match = "shard-1/\(digits.prefix(2))/\(digits.dropFirst(2))"
+    try await server.set([.init(.hold, "HEAD", match: match, times: 99)])
+    async let preparation: Void = store.apart { bucket throws(AssetError) in try bucket.prepare(Set(assets), for: 1) }
+    var count = 0
+    for await _ in copies {
+      count += 1
+      if count == 39 { break }
+    }
+    #expect(try behind.present(assets, in: 1) == Set(assets[1...]))
+    try await server.set([])
+    try await preparation
+    #expect(try behind.present(assets, in: 1) == Set(assets))
+  }
+
   @Test func `a bucket that copies no parts is not claimed where long contents may come`() async throws {
     let installation = InstallationID(signingKey: [1])
     func claim(_ contentByteLimit: Int64) throws {

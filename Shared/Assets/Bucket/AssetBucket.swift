@@ -1,6 +1,7 @@
 // Asset contents in an S3 bucket, with the names that they have in a folder.
 
 public import Crypto
+import Dispatch
 public import Records
 public import S3
 import Synchronization
@@ -45,6 +46,9 @@ public final class AssetBucket: AssetStore {
   let contentByteLimit: Int64
   let connection: BucketConnection
   private let state = Mutex(State())
+  /// Threads that help preparations of many contents. A preparation waits for none that is busy.
+  private let helpers = (0..<helperCount).map { DispatchQueue(label: "aquifer.assets.helper.\($0)") }
+  private static let (helperCount, assetsPerHelper) = (16, 8)
 
   private static let knownSeconds: Int64 = 5
   private static let knownLimit = 10_000
@@ -90,21 +94,32 @@ public final class AssetBucket: AssetStore {
 
   // MARK: A shard's contents
 
-  /// Asks for one content after the other, and gives up after a while: the next attempt finds what was copied.
+  /// Asks for several of many contents at a time, and gives up after a while: the next attempt finds what was copied.
   ///
   /// The first content is known for as long as the last one, because a commit needs all of them.
   public func prepare(_ assets: Set<Asset>, for shard: Int) throws(AssetError) {
     let deadline = connection.now + limits.patienceSeconds
-    var hours: [Int64]?
     defer { prolong(assets.map { Place(shard: shard, hash: $0.hash) }) }
-    for asset in Self.ascending(assets) {
-      if connection.now >= deadline { throw .unavailable("\(location): copies for shard \(shard) take too long") }
-      let place = Place(shard: shard, hash: asset.hash)
-      state.withLock { $0.sought[place, default: Search()].callCount += 1 }
-      let found = Result { () throws(AssetError) in try take(asset, into: shard, &hours) }
-      end(search: place, found)
-      _ = try found.get()
+    let work = SharedWork(Self.ascending(assets))
+    for helper in helpers.prefix(assets.count / Self.assetsPerHelper) {
+      helper.async {
+        var hours: [Int64]?
+        work.help { asset throws(AssetError) in try self.look(for: asset, shard, before: deadline, &hours) }
+      }
     }
+    var hours: [Int64]?
+    try work.complete { asset throws(AssetError) in try look(for: asset, shard, before: deadline, &hours) }
+  }
+
+  private func look(
+    for asset: Asset, _ shard: Int, before deadline: Int64, _ hours: inout [Int64]?
+  ) throws(AssetError) {
+    if connection.now >= deadline { throw .unavailable("\(location): copies for shard \(shard) take too long") }
+    let place = Place(shard: shard, hash: asset.hash)
+    state.withLock { $0.sought[place, default: Search()].callCount += 1 }
+    let found = Result { () throws(AssetError) in try take(asset, into: shard, &hours) }
+    end(search: place, found)
+    _ = try found.get()
   }
 
   private static func ascending(_ assets: Set<Asset>) -> [Asset] {
