@@ -34,6 +34,8 @@ actor Directory {
   nonisolated let sessions: SessionPolicy
   /// What keeps the directory from knowing of divisions that shards tell of, by shard.
   var splitProblems: [Int: String] = [:]
+  /// Registrations of devices that one statement ends.
+  var endSliceCount = 10_000
   /// Environments as last read or written.
   var environments: [EnvironmentKey: EnvironmentState] = [:]
 
