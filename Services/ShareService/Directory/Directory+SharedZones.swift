@@ -27,8 +27,8 @@ extension Directory {
   func beginComparison() throws -> Int64 { try change { try DirectoryFormat.nextVersion(in: connection) } }
 
   /// Within a change.
-  /// - Throws: `tryAgainLater` for a number that this directory has not given out: the comparison began with a directory
-  ///   that was lost, and the entries of this one would count as older.
+  /// - Throws: `tryAgainLater` for a number that this directory has not given out: the comparison began with a
+  ///   directory that was lost, and the entries of this one would count as older.
   func check(comparison number: Int64) throws {
     guard try number <= DirectoryFormat.lastVersion(in: connection) else {
       throw RecordError(.tryAgainLater, "the comparison began with another directory", retryAfter: 1)

@@ -76,14 +76,15 @@ actor LeaderWatch {
   /// The last sign of life, and the time of the latest look that found the leader alive.
   private var last: (sign: Sign, at: ContinuousClock.Instant)?
 
-  /// The time without a sign of life after which a leader counts as frozen: it loses its session, and the lead with that.
+  /// The time without a sign of life after which a leader counts as frozen: it loses its session, and with that the
+  /// lead.
   static let patience = Duration.seconds(3)
 
   init(_ configuration: PostgreSQLDirectory.Configuration) { self.configuration = configuration }
 
-  /// Looks at the leader's lock and pulse. Ends the leader's session if it has given no sign of life for `patience`. One
-  /// that takes the lead does not beat yet: a session that has just got the lock, and one for which the server works,
-  /// as on a new format or a slow commit, count as alive.
+  /// Looks at the leader's lock and pulse. Ends the leader's session if it has given no sign of life for `patience`.
+  /// One that takes the lead does not beat yet: a session that has just got the lock, and one for which the server
+  /// works, as on a new format or a slow commit, count as alive.
   /// - Returns: false when the lead may be free, and when the database can't tell.
   func seesLeader(at now: ContinuousClock.Instant) -> Bool {
     do {
