@@ -278,12 +278,23 @@ public final class ShareService: Sendable {
         group.addTask { [succession] in await succession.wait() }
       }
       group.addTask { [announcer] in await announcer.run() }
+      group.addTask { await self.announceRenewals() }
       group.addTask { [removals] in await removals.run() }
       group.addTask { [mails] in await mails.run() }
       // The publisher ends when the bus closes or for a successor, and the pulse for one. The other tasks have nothing
       // to do then.
       await group.next()
       group.cancelAll()
+    }
+  }
+
+  /// Announces that everything may have changed, whenever the directory has another connection. The calls that made
+  /// changes of unknown outcome were refused, and announced nothing.
+  private func announceRenewals() async {
+    for await _ in directory.renewals {
+      // Dropped because workers ask for schemas again after a while.
+      let schemas = (try? await directory.environmentNames()) ?? []
+      await announcer.announce(DirectoryChanged(credentials: true, schemas: schemas))
     }
   }
 

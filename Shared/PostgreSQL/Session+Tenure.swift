@@ -39,6 +39,12 @@ extension Session {
     return Int32(truncatingIfNeeded: try row.integer(0))
   }
 
+  /// Whether the server carries out a command of one of its processes; false if it does not tell. A role may see its
+  /// own sessions.
+  public func isBusy(process: Int32) throws(PostgreSQLError) -> Bool {
+    try rows(Self.busy, [.integer(Int64(process))]).first?.boolean(0) == true
+  }
+
   /// Ends the session that has the lock, and waits for that, at most a second. A role may end its own sessions.
   /// - Parameter process: ends it only if the session is that of this process; nil: whichever it is.
   public func endLockHolder(of schema: String, process: Int32? = nil) throws(PostgreSQLError) {
@@ -59,6 +65,8 @@ extension Session {
     """)
   private static let hold = Command("tenure.hold", "SELECT pg_try_advisory_lock(hashtext('aquifer'), hashtext($1))")
   private static let holder = Command("tenure.holder", "SELECT pid FROM \(heldLock)")
+  private static let busy = Command(
+    "tenure.busy", "SELECT coalesce(state = 'active', false) FROM pg_stat_activity WHERE pid = $1")
   private static let end = Command(
     "tenure.end", "SELECT pg_terminate_backend(pid, 1000) FROM \(heldLock) AND ($2 IS NULL OR pid = $2)")
 

@@ -1,6 +1,7 @@
 import Foundation
 import Records
 import SQLite
+import Synchronization
 import Testing
 
 @testable import RecordStore
@@ -11,11 +12,12 @@ struct DividedBackupTests {
   /// Its database is in shard 2 after the division of shard 0.
   private static let owner = "2"
 
-  /// Makes the shards of a divided installation, with a database in the new one.
+  /// Makes the shards of a divided installation, with a database in the new one. Shard 0 still has the rows of the
+  /// other half, and the note that the last step of the division was not taken.
   private static func fill(_ configuration: SQLiteConfiguration) async throws -> [any ShardStore] {
     let store = try SQLiteRecordStore(configuration, shardCount: 2)
     let whole = try #require(try await store.open(shard: 0) as? SQLiteShardStore)
-    _ = try await Place(in: whole, owner: "0")
+    for owner in ["0", owner] { _ = try await Place(in: whole, owner: owner) }
     let staying = try #require(layout?.part(of: 0))
     try await whole.enqueue(of: "", runsAlone: true) { try $0.narrow(to: staying, by: 1, for: 2) }.value
     await whole.close()
@@ -50,15 +52,22 @@ struct DividedBackupTests {
         installation: "0123456789abcdef", startedAt: 1, createdAt: 2, shardCount: 3, splits: [0],
         directoryByteCount: directory.byteCount, directoryDigest: directory.digest, shards: copies,
         missing: lacksNew ? [BackupManifest.Missing(shard: 2, reason: "it is damaged")] : []))
+    #expect(shards[0].pendingSplit?.shard == 2, "the copy has the note")
     for shard in shards { await shard.close() }
 
     let target = folder.path + "/restored"
-    let manifest = try BackupRestore(source: backup.path, data: target, gaps: .empty, now: nil) { _ in }.run()
+    let reports = Mutex<[String]>([])
+    let restore = BackupRestore(source: backup.path, data: target, gaps: .empty, now: nil) { line in
+      reports.withLock { $0.append(line) }
+    }
+    let manifest = try restore.run()
     #expect(manifest.splits == [0] && manifest.layout == Self.layout)
+    #expect(reports.withLock { $0.contains { $0.contains("being split off shard 0") } } == lacksNew)
     let store = try SQLiteRecordStore(SQLiteConfiguration(directory: target + "/shards"), shardCount: 2)
     for number in 0..<3 {
       let shard = try await store.open(shard: number, knownEpoch: 1)
       #expect(shard.part == Self.layout?.dividedPart(of: number))
+      #expect(shard.pendingSplit == nil, "nobody takes the last step of a division in a file")
       if number == 2 {
         let found = try await shard.read { try $0.database(Sample.database(Self.owner)) }
         #expect((found == nil) == lacksNew)

@@ -128,6 +128,50 @@ extension DirectoryEngineTests {
     directory.close()
   }
 
+  @Test func `one that waits for the lead ends no session for which the server works, and one that then rests`()
+    async throws
+  {
+    let directory = try lead()
+    let (holder, other) = (try holdCommits(), try session())
+    try setImpatiently("late", in: directory)
+    let working = Command(
+      "working",
+      "SELECT 1 FROM pg_stat_activity WHERE pid = $1::bigint AND state = 'active' AND wait_event = 'advisory'")
+    let process = directory.session.serverProcess
+    while try other.rows(working, [.integer(Int64(process))]).isEmpty {}
+    let watch = LeaderWatch(try configuration())
+    var time = ContinuousClock.now
+    for _ in 0..<3 {
+      #expect(await watch.seesLeader(at: time))
+      time += LeaderWatch.patience
+    }
+    #expect(try other.lockHolder(of: configuration().schema) == process)
+    holder.close()
+    while (try? has("late", in: directory)) != true {}
+    #expect(await watch.seesLeader(at: time - .milliseconds(1)))
+    #expect(await !watch.seesLeader(at: time))
+    #expect(try other.lockHolder(of: configuration().schema) != process)
+    await watch.close()
+    directory.close()
+  }
+
+  @Test func `one that waits for the lead gives each new leader the whole time`() async throws {
+    let former = try lead()
+    let watch = LeaderWatch(try configuration())
+    let time = ContinuousClock.now
+    #expect(await watch.seesLeader(at: time))
+    former.close()
+    // It has the lock, and has not given a sign of life of its own yet.
+    let contender = try session()
+    while try !contender.holdLock(of: configuration().schema) {}
+    let noticed = time + LeaderWatch.patience
+    #expect(await watch.seesLeader(at: noticed))
+    #expect(await watch.seesLeader(at: noticed + LeaderWatch.patience - .milliseconds(1)))
+    #expect(await !watch.seesLeader(at: noticed + LeaderWatch.patience))
+    await watch.close()
+    contender.close()
+  }
+
   @Test func `a leader whose commit waits reads nothing once another one leads`() throws {
     let succession = Succession()
     let former = try lead(succession)

@@ -151,6 +151,22 @@ import Testing
     #expect(try await list("_bob", in: world) == ["_ann/A@5"])
   }
 
+  @Test func `a comparison that began with a directory that was lost since changes nothing`() async throws {
+    let world = try await World.withContainer(shardCount: 1)
+    let directory = world.service.directory
+    try await directory.note([Self.zone("A", of: "_ann", to: "_bob", at: 5)])
+    // The lost directory had given out more numbers than the one of the backup.
+    let number = try await directory.beginComparison() + 1
+    let page = CompareSharedZones(number: number, shard: 0, after: nil, through: nil, zones: [])
+    let invitations = NoteInvitations(shard: 0, shares: [], comparison: .init(number: number, isLast: true))
+    for _ in 0..<2 {
+      let late = await #expect(throws: RecordError.self) { try await directory.compare(page) }
+      #expect(late?.code == .tryAgainLater)
+      await #expect(throws: RecordError.self) { try await directory.note(invitations) }
+    }
+    #expect(try await list("_bob", in: world) == ["_ann/A@5"])
+  }
+
   @Test func `pages of a compare leave alone what lies beyond them`() async throws {
     let folder = TemporaryFolder()
     let world = try World(in: folder, shardCount: 1)

@@ -1,4 +1,4 @@
-// Ends registrations of devices: one by one, and with their credentials, their user or their container.
+// Ends registrations of devices: one by one, and all of their credentials, their user or their container.
 
 import Crypto
 import Records
@@ -19,9 +19,50 @@ extension Directory {
     try connection.statement(
       SQL("pushRegistrationEnd.insert", "INSERT INTO pushRegistrationEnd (id, revision, ended) VALUES (?1, ?2, ?3)")
     ).binding(id, try DirectoryFormat.nextVersion(in: connection), clock.now).run()
+    try sweepEnds()
+    return true
+  }
+
+  private func sweepEnds() throws {
     try connection.statement(SQL("pushRegistrationEnd.sweep", "DELETE FROM pushRegistrationEnd WHERE ended < ?1"))
       .binding(clock.now - Self.endMemory).run()
-    return true
+  }
+
+  /// Ends all registrations of a condition within a change. There can be very many: a statement ends
+  /// `endSliceCount` of them, because the database ends a statement that takes seconds.
+  /// - Parameters:
+  ///   - name: of the condition.
+  ///   - condition: in SQL. Its parameters begin with `?4`.
+  private func endPushRegistrations<each Value: DirectoryValue>(
+    _ name: String, where condition: String, _ values: repeat each Value
+  ) throws {
+    let (limit, now) = (endSliceCount, clock.now)
+    var count = 0
+    repeat {
+      let last = try DirectoryFormat.lastVersion(in: connection)
+      try connection.statement(
+        SQL(
+          "pushRegistrationEnd.insert.\(name)",
+          """
+          INSERT INTO pushRegistrationEnd (id, revision, ended)
+          SELECT id, ?1 + row_number() OVER (ORDER BY id), ?3
+          FROM (SELECT id FROM pushRegistration WHERE \(condition) LIMIT ?2) AS slice
+          """)
+      ).binding(last, limit, now, repeat each values).run()
+      count = connection.changes
+      if count == 0 { break }
+      try connection.statement(
+        SQL(
+          "pushRegistration.end.\(name)",
+          """
+          DELETE FROM pushRegistration WHERE \(condition) AND EXISTS (
+            SELECT 1 FROM pushRegistrationEnd AS past WHERE past.id = pushRegistration.id
+            AND past.revision > ?1 AND past.revision <= ?1 + ?2 AND past.ended = ?3)
+          """)
+      ).binding(last, limit, now, repeat each values).run()
+      try DirectoryFormat.set(lastVersion: last + Int64(count), in: connection)
+    } while count == limit
+    try sweepEnds()
   }
 
   /// - Throws: `notFound`.
@@ -63,54 +104,24 @@ extension Directory {
 
   /// Within the change that deletes the user.
   func endPushRegistrations(ofUser userKey: Int64) throws {
-    let ids = try connection.statement(
-      SQL("pushRegistration.idsOfUser", "SELECT id FROM pushRegistration WHERE user = ?1 ORDER BY id")
-    ).binding(userKey).all { $0.int64(0) }
-    for id in ids { try endPushRegistration(id) }
+    try endPushRegistrations("user", where: "user = ?4", userKey)
   }
 
   /// Within the change that deletes the container.
   func endPushRegistrations(ofContainer key: Int64) throws {
-    let ids = try connection.statement(
-      SQL("pushRegistration.idsOfContainer", "SELECT id FROM pushRegistration WHERE container = ?1 ORDER BY id")
-    ).binding(key).all { $0.int64(0) }
-    for id in ids { try endPushRegistration(id) }
+    try endPushRegistrations("container", where: "container = ?4", key)
   }
 
   /// Ends the registrations of a user that came by credentials which no longer hold; within the change that ended them.
   func endOrphanedRegistrations(ofUser userKey: Int64) throws {
-    try endOrphans(
-      of: try connection.statement(
-        SQL(
-          "pushRegistration.ofUser",
-          """
-          SELECT \(Self.registrationColumns) FROM pushRegistration
-          JOIN user ON user.id = user JOIN container ON container.id = container WHERE user = ?1
-          """)
-      ).binding(userKey).all(Self.registration))
-  }
-
-  static let registrationsOfAPIToken = SQL(
-    "pushRegistration.ofAPIToken",
-    """
-    SELECT \(registrationColumns) FROM pushRegistration
-    JOIN user ON user.id = user JOIN container ON container.id = container
-    WHERE pushRegistration.id IN (
-      SELECT id FROM pushRegistration WHERE grantText >= ?1 AND grantText < ?2
-      UNION SELECT id FROM pushRegistration WHERE user IN (SELECT user FROM session WHERE apiToken = ?3))
-    """)
-
-  /// The registrations that an API token's end may end: those that came by it, and those of its sessions' users.
-  func pushRegistrations(ofAPIToken hash: [UInt8]) throws -> [PushRegistration] {
-    // Grants that came by the token begin with this text. A semicolon follows the colon at its end.
-    let beginning = Grant(apiToken: hash).text
-    return try connection.statement(Self.registrationsOfAPIToken).binding(
-      beginning, String(beginning.dropLast()) + ";", hash
-    ).all(Self.registration)
-  }
-
-  /// Within a change.
-  func endOrphans(of registrations: [PushRegistration]) throws {
+    let registrations = try connection.statement(
+      SQL(
+        "pushRegistration.ofUser",
+        """
+        SELECT \(Self.registrationColumns) FROM pushRegistration
+        JOIN user ON user.id = user JOIN container ON container.id = container WHERE user = ?1
+        """)
+    ).binding(userKey).all(Self.registration)
     for registration in registrations {
       let device = registration.device
       let grant = VerifyGrant(
@@ -118,5 +129,24 @@ extension Directory {
         grant: device.grant)
       if try !holds(grant) { try endPushRegistration(registration.id) }
     }
+  }
+
+  /// The registrations that came by an API token, and those by its sessions beside another token. A grant ends with
+  /// the name of its session.
+  static let registrationsOfAPIToken = SQL(
+    "pushRegistration.ofAPIToken",
+    """
+    SELECT id FROM pushRegistration WHERE grantText >= ?4 AND grantText < ?5
+    UNION SELECT pushRegistration.id FROM session JOIN pushRegistration ON pushRegistration.user = session.user
+    WHERE apiToken = ?6 AND grantText LIKE '%:s' || session.name
+    """)
+
+  /// Within the change that ends the API token, before its sessions go.
+  func endPushRegistrations(ofAPIToken hash: [UInt8]) throws {
+    // Grants that came by the token begin with this text. A semicolon follows the colon at its end.
+    let beginning = Grant(apiToken: hash).text
+    try endPushRegistrations(
+      "apiToken", where: "id IN (\(Self.registrationsOfAPIToken.text))", beginning,
+      String(beginning.dropLast()) + ";", hash)
   }
 }

@@ -72,6 +72,18 @@ extension Directory {
     return state
   }
 
+  /// The environments with a schema, as `DirectoryChanged` spells them.
+  func environmentNames() throws -> [String] {
+    try connection.statement(
+      SQL(
+        "environment.names",
+        """
+        SELECT container.name, environment.name FROM environment JOIN container ON container.id = environment.container
+        ORDER BY container.name, environment.name
+        """)
+    ).all { "\($0.text(0))/\($0.text(1))" }
+  }
+
   /// The models of an environment with the time of their latest push, in milliseconds since 1970; latest first.
   /// - Throws: `notFound` for the container.
   func models(of key: EnvironmentKey) throws -> [(hash: String, pushed: Int64)] {

@@ -224,10 +224,9 @@ extension Directory {
 
   /// Ends the sessions that began with an API token; within a change.
   func endSessions(ofAPIToken hash: [UInt8]) throws {
-    let registrations = try pushRegistrations(ofAPIToken: hash)
+    try endPushRegistrations(ofAPIToken: hash)
     try connection.statement(SQL("session.deleteAPIToken", "DELETE FROM session WHERE apiToken = ?1")).binding(hash)
       .run()
-    try endOrphans(of: registrations)
   }
 
   private func insertSessionToken(_ token: String, session: Int64, created: Int64, expires: Int64) throws {

@@ -26,13 +26,23 @@ extension Directory {
   /// before.
   func beginComparison() throws -> Int64 { try change { try DirectoryFormat.nextVersion(in: connection) } }
 
+  /// Within a change.
+  /// - Throws: `tryAgainLater` for a number that this directory has not given out: the comparison began with a
+  ///   directory that was lost, and the entries of this one would count as older.
+  func check(comparison number: Int64) throws {
+    guard try number <= DirectoryFormat.lastVersion(in: connection) else {
+      throw RecordError(.tryAgainLater, "the comparison began with another directory", retryAfter: 1)
+    }
+  }
+
   /// Makes a part of the stored entries equal to a shard's list. Entries noted after the comparison began stay, because
   /// the list may be older.
   /// - Returns: the number of corrected entries.
-  /// - Throws: `tryAgainLater` for a shard that is being divided.
+  /// - Throws: `tryAgainLater` for a shard that is being divided, and as `check(comparison:)`.
   func compare(_ page: CompareSharedZones) throws -> Int {
     try check(page.part, ofShard: page.shard)
     return try change {
+      try check(comparison: page.number)
       // Swift would take names for equal that differ only in their normalisation. That can't happen: zones and users
       // have ASCII names.
       var known = Dictionary(

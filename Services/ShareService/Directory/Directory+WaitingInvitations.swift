@@ -26,10 +26,11 @@ extension Directory {
 
   /// Stores reports of a shard. Those about unknown containers change nothing, and a comparison leaves shares alone
   /// that were noted after it began.
-  /// - Throws: `tryAgainLater` for the comparison of a shard that is being divided.
+  /// - Throws: for a comparison, as `compare`.
   func note(_ message: NoteInvitations) throws {
     if message.comparison != nil { try check(message.part, ofShard: message.shard) }
     try change {
+      if let comparison = message.comparison { try check(comparison: comparison.number) }
       // Of a comparison no mail follows: after a restore it brings invitations whose mails were sent before.
       let isMailed = try message.comparison == nil && mailSettings() != nil
       let number = try message.comparison?.number ?? DirectoryFormat.nextVersion(in: connection)

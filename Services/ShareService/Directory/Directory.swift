@@ -19,6 +19,10 @@ actor Directory {
 
   let store: any DirectoryStore
   private var knownConnectionCount = 0
+  /// Tells of each new connection, once the directory is used. Changes whose outcome was unknown may turn out to be
+  /// stored then, and a server that took the place of another one may lack the last changes.
+  nonisolated let renewals: AsyncStream<Void>
+  private let renewal: AsyncStream<Void>.Continuation
   let clock: any WallClock
   let random: any RandomSource
   /// The number of shards that the installation was created with.
@@ -34,6 +38,8 @@ actor Directory {
   nonisolated let sessions: SessionPolicy
   /// What keeps the directory from knowing of divisions that shards tell of, by shard.
   var splitProblems: [Int: String] = [:]
+  /// Registrations of devices that one statement ends.
+  var endSliceCount = 10_000
   /// Environments as last read or written.
   var environments: [EnvironmentKey: EnvironmentState] = [:]
 
@@ -67,6 +73,7 @@ actor Directory {
     self.sessions = sessions
     self.clock = clock
     self.random = random
+    (renewals, renewal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
   }
 
   /// The shards of the installation.
@@ -95,6 +102,7 @@ actor Directory {
     if store.connectionCount != knownConnectionCount {
       knownConnectionCount = store.connectionCount
       environments = [:]
+      renewal.yield()
     }
     return connection
   }

@@ -305,8 +305,18 @@ enum DirectoryFormat: Int64, CaseIterable {
 
   /// A number that rises with every call, also across restarts; within a transaction.
   static func nextVersion(in connection: DirectoryConnection) throws -> Int64 {
-    let last = try value("version", in: connection).flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? 0
-    try set("version", Array(String(last + 1).utf8), in: connection)
-    return last + 1
+    let next = try lastVersion(in: connection) + 1
+    try set(lastVersion: next, in: connection)
+    return next
+  }
+
+  /// The last number of `nextVersion`.
+  static func lastVersion(in connection: DirectoryConnection) throws -> Int64 {
+    try value("version", in: connection).flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? 0
+  }
+
+  /// Gives out the numbers up to this one; within a transaction.
+  static func set(lastVersion: Int64, in connection: DirectoryConnection) throws {
+    try set("version", Array(String(lastVersion).utf8), in: connection)
   }
 }

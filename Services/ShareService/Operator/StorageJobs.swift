@@ -236,6 +236,8 @@ actor StorageJobs {
     }
     try backup.check()
     try await directory.copy(to: backup.folder.directoryFile)
+    // Memory may lack a division that the copy has: another share service leads then, and the read finds that.
+    try await directory.readSplits()
     // The copies fit together only if they are of one layout, and the directory's.
     guard directory.layout == layout, copies.allSatisfy({ $0.part == layout.dividedPart(of: $0.shard) }) else {
       throw BusError(.refused, "a shard was divided meanwhile: give the command again")

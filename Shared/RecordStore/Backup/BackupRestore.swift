@@ -74,8 +74,15 @@ public struct BackupRestore: Sendable {
       // A home may have forwarded to a shard that comes from the earlier backup.
       let startedAt = parts.map(\.startedAt).min()
       for part in parts {
-        try ShardRenewal(shard: part.copy.shard, startedAt: startedAt, now: now).run(
+        let divided = try ShardRenewal(shard: part.copy.shard, startedAt: startedAt, now: now).run(
           at: place(ShardCopy.fileName(part.copy.shard)))
+        if let divided, missing.contains(divided) {
+          report(
+            """
+            shard \(divided) begins empty; \(part.folder)/\(ShardCopy.fileName(part.copy.shard)) has its databases, \
+            because it was being split off shard \(part.copy.shard)
+            """)
+        }
       }
       for shard in missing {
         try ShardRenewal(shard: shard, startedAt: now, now: now).run(at: place(ShardCopy.fileName(shard)))

@@ -30,12 +30,17 @@ struct ShardRenewal {
   /// time in milliseconds.
   static func isRenewed(_ epoch: Int64, since known: Int64) -> Bool { epoch - known > 60_000 }
 
-  /// Renews a shard in a file.
-  func run(at path: String) throws {
+  /// Renews a shard in a file, and forgets a division whose last step was not yet taken at the time of the copy: nobody
+  /// takes it in a file.
+  /// - Returns: the new shard of that division.
+  @discardableResult func run(at path: String) throws -> Int? {
     do {
       let connection = try Connection(exclusive: path, mode: .readWrite)
       defer { connection.close() }
-      try connection.transaction { try run(in: .sqlite(connection)) }
+      return try connection.transaction {
+        try run(in: .sqlite(connection))
+        return try RenewedRows(.sqlite(connection)).forgetSplit()
+      }
     } catch let error as SQLiteError {
       throw StoreError(error, shard: shard)
     }
@@ -215,6 +220,18 @@ private struct RenewedRows {
     try statement.bind(1, key.rawValue)
     try statement.bind(2, value)
     try statement.run()
+  }
+
+  /// Forgets that a division waits for its last step.
+  /// - Returns: its new shard; nil if none waits.
+  func forgetSplit() throws -> Int? {
+    let shard = try meta(.split) == 0 ? nil : Int(try meta(.splitShard))
+    for key in [MetaKey.split, .splitShard, .splitCluster] {
+      let forget = try connection.statement(CutQuery.mark, nil)
+      try forget.bind(1, key.rawValue)
+      try forget.run()
+    }
+    return shard
   }
 
   /// To a number above all earlier ones.

@@ -38,7 +38,8 @@ struct ShardFile: Sendable {
     let part: ShardPart?
     /// True while rows of databases are left that another shard has.
     let isBeingCut: Bool
-    /// The division whose new shard may not be opened yet. It is in no file.
+    /// The division whose new shard may not be opened yet. A file has it only until a restore, as the copy of a
+    /// database's shard.
     let pending: PendingSplit?
 
     fileprivate init(_ connection: Connection, epoch: Int64, isRaised: Bool = true, of file: ShardFile) throws {

@@ -64,37 +64,43 @@ actor LeaderWatch {
   private let executor = BlockingExecutor(label: "leader watch")
   nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-  private struct Pulse: Equatable {
+  private struct Sign: Equatable {
+    /// The server's process of the session with the lock.
+    let holder: Int32
     let epoch: Int64
     let beat: Int64
   }
 
   private let configuration: PostgreSQLDirectory.Configuration
   private var session: Session?
-  /// The last change of the pulse, and the time of the look that found it.
-  private var last: (pulse: Pulse, at: ContinuousClock.Instant)?
+  /// The last sign of life, and the time of the latest look that found the leader alive.
+  private var last: (sign: Sign, at: ContinuousClock.Instant)?
 
-  /// The time without a beat after which a leader counts as frozen: it loses its session, and the lead with that.
+  /// The time without a sign of life after which a leader counts as frozen: it loses its session, and with that the
+  /// lead.
   static let patience = Duration.seconds(3)
 
   init(_ configuration: PostgreSQLDirectory.Configuration) { self.configuration = configuration }
 
-  /// Looks at the leader's lock and pulse. Ends the leader's session if it has not beaten for `patience`.
+  /// Looks at the leader's lock and pulse. Ends the leader's session if it has given no sign of life for `patience`.
+  /// One that takes the lead does not beat yet: a session that has just got the lock, and one for which the server
+  /// works, as on a new format or a slow commit, count as alive.
   /// - Returns: false when the lead may be free, and when the database can't tell.
   func seesLeader(at now: ContinuousClock.Instant) -> Bool {
     do {
       let session = try session ?? Session(configuration.serving)
       self.session = session
-      guard try session.lockHolder(of: configuration.schema) != nil,
+      guard let holder = try session.lockHolder(of: configuration.schema),
         let row = try session.rows(TenureCommand.pulse.command).first
       else { return false }
-      let pulse = Pulse(epoch: try row.integer(0), beat: try row.integer(1))
-      guard let last, last.pulse == pulse else {
-        self.last = (pulse, now)
+      let sign = Sign(holder: holder, epoch: try row.integer(0), beat: try row.integer(1))
+      let isBusy = try session.isBusy(process: holder)
+      guard let last, last.sign == sign, !isBusy else {
+        self.last = (sign, now)
         return true
       }
       if now - last.at < Self.patience { return true }
-      try session.endLockHolder(of: configuration.schema)
+      try session.endLockHolder(of: configuration.schema, process: holder)
       self.last = nil
       return false
     } catch {

@@ -71,7 +71,7 @@ final class PostgreSQLDirectory: DirectoryStore {
     let session = try Self.connect(configuration, configuration.session)
     guard try session.holdLock(of: configuration.schema) else { throw Led(epoch: nil) }
     (epoch, commitCount) = try session.transaction {
-      try PostgreSQLDirectoryFormat.upgrade(session, schema: configuration.schema)
+      try PostgreSQLDirectoryFormat.upgrade(session, configuration)
       var leastEpoch = leastEpoch
       if let path = configuration.formerFile {
         if try session.rows(TenureCommand.isEmpty.command).first?.boolean(0) == true {

@@ -24,9 +24,14 @@ enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
     }
   }
 
-  /// Makes the schema or brings it up to date, within the transaction that raises the epoch.
+  /// The time for a command that brings the schema up to date: it may write every row of a table.
+  private static let commandLimit = Duration.seconds(3600)
+
+  /// Makes the schema or brings it up to date, within the transaction that raises the epoch. The session's limits are
+  /// longer afterwards.
   /// - Throws: `InstallationProblem` for a newer format; `PostgreSQLError`.
-  static func upgrade(_ session: Session, schema: String) throws {
+  static func upgrade(_ session: Session, _ configuration: PostgreSQLDirectory.Configuration) throws {
+    let schema = configuration.schema
     if try session.rows(TenureCommand.isThere.command).first?.boolean(0) != true {
       try session.queue(Command("schema", "CREATE SCHEMA IF NOT EXISTS \(schema)"))
       for (number, statement) in Self.statements(tenure).enumerated() {
@@ -43,6 +48,11 @@ enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
         release that wrote it, or a newer one.
         """)
     }
+    if format == current { return }
+    var limits = configuration.session
+    limits.commandLimit = commandLimit
+    limits.answerLimit = commandLimit + .seconds(10)
+    try session.setLimits(of: limits)
     for change in allCases where change.rawValue > format {
       for (number, statement) in Self.statements(change.statements).enumerated() {
         try session.queue(Command("format \(change.rawValue).\(number)", statement))
