@@ -23,7 +23,7 @@ private struct Rights: RecordAccess {
 struct SaveReadingTests {
   private static let byteCount = 60_000
 
-  /// A store whose zone has tags of 60 kB, with the names T0, T1, … and a deleted one named T.
+  /// A store whose zone has tags of 60 kB, with the names `T0`, `T1`, … and a deleted one named `T`.
   private static func with(
     _ count: Int, _ body: (ObjectPlaneWorld, _ mirrorKey: Int64) async throws -> Void
   ) async throws {
