@@ -32,6 +32,8 @@ private struct BoundsTable {
     ("requests a second of a credential", "Services/Gateway/RateLimiter.swift", "bucketLimit"),
     ("requests that wait for a shard to open", "Services/SyncWorker/WorkerHost/ShardHost.swift", "waiterLimit"),
     ("rows of a scan", "Shared/RecordStore/PostgreSQL/ScanBatches.swift", "rowLimit"),
+    ("announced look-ups of records", "Shared/RecordStore/PostgreSQL/FetchedRows.swift", "lookupLimit"),
+    ("records that the check of a save", "Services/SyncWorker/ObjectPlane/PermissionCheck.swift", "itemCount"),
     ("exports of a shard", "Services/SyncWorker/ObjectPlane/ExportSchedule.swift", "drainLimit"),
     ("exports of a shard", "Shared/Records/ReservedNames.swift", "exportItemCount"),
     ("changes that a shared store could not forward", "Services/SyncWorker/SharedStores/WaitingParts.swift", "limit"),

@@ -345,7 +345,9 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
         $0 % 2 == 0 ? insert("Rating", "R\($0)", #""photo":"P""#) : insert("Tag", "T\($0)")
       }
       let saved = try await world.save("A", changes.joined(separator: ","), query: ["wait": "export"])
-      #expect(saved.json["event"]?["counts"]?["saved"]?.int64 == 900, "\(saved.json["event"]?.text ?? saved.text)")
+      // The call's own run, behind the batch that was queued with the save: 400 objects, then 100 with 300 pointers of
+      // earlier ones, then 150 pointers.
+      #expect(saved.json["event"]?["counts"]?["saved"]?.int64 == 950, "\(saved.json["event"]?.text ?? saved.text)")
       let zones = try await world.zones()
       #expect(zones["Trips"]?.count == 451 && zones[home]?.count == 450 && zones["Trips"]?.contains("R898→P") == true)
       // A store that lost its position resends nothing that any zone has.

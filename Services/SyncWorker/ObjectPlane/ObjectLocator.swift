@@ -35,6 +35,8 @@ package final class ObjectLocator {
   /// True if all objects are in the default zone.
   package let isSingle: Bool
   private let snapshot: any ShardSnapshot
+  /// False for a look that asks where objects are and needs nothing of their records.
+  private let readsRecords: Bool
   let owner: String
   /// The zones that a guest sees; nil when the store is the owner's.
   package let guest: GuestZones?
@@ -46,8 +48,9 @@ package final class ObjectLocator {
   private let nowhere: ZoneSource
 
   /// - Throws: store errors.
-  package init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
+  package init(of mirror: StoredMirror, in snapshot: any ShardSnapshot, readsRecords: Bool = true) throws {
     self.mirror = mirror
+    self.readsRecords = readsRecords
     self.snapshot = snapshot
     let database = try snapshot.database(key: mirror.databaseKey)
     owner = database?.id.owner ?? ""
@@ -167,6 +170,9 @@ package final class ObjectLocator {
   /// The object's record or tombstone.
   package func row(of objectID: String) throws -> StoredRecord? { try source(of: objectID).row(named: objectID) }
 
+  /// True if the object has a record or tombstone.
+  func isStored(_ objectID: String) throws -> Bool { try source(of: objectID).presence(of: objectID) != .unused }
+
   /// As `row(of:)`; nil also when the guest's user does not see the row.
   func visibleRow(of objectID: String) throws -> StoredRecord? {
     guard let zone = try zone(of: objectID), let row = try source(in: zone).row(named: objectID) else { return nil }
@@ -275,6 +281,14 @@ package final class ObjectLocator {
   private func state(of objectID: String, in zone: StoredZone?) throws -> State {
     guard let zone else { return .nothing }
     do {
+      if !readsRecords {
+        switch try source(in: zone).presence(of: objectID) {
+        case .unused: return .nothing
+        case .alive: return .alive
+        // Only its content tells where the object has gone.
+        case .tombstone: break
+        }
+      }
       guard let row = try source(in: zone).row(named: objectID) else { return .nothing }
       if !row.isDeleted { return .alive }
       return Tombstone.movedTo(row.record) == nil ? .tombstone : .moved

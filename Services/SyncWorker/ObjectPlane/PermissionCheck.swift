@@ -8,6 +8,11 @@ import ZoneCommit
 
 /// Refuses saves that the store's user may not write. The export judges again: a grant may be revoked in between.
 enum PermissionCheck {
+  /// Bytes of records that a check reads, while nobody else can write. What comes behind them is judged by the export.
+  static let byteLimit = 16 << 20
+  /// The items between two looks at the bytes.
+  private static let itemCount = 50
+
   /// - Parameter transactions: the transactions that are not stored yet, with their places in the request.
   /// - Throws: `ACCESS_DENIED` naming the place, the entity and the object; nothing is stored then.
   static func check(
@@ -18,8 +23,21 @@ enum PermissionCheck {
     let locator = try ObjectLocator(of: mirror, in: snapshot)
     let source = locator.source(in: locator.defaultZone)
     var exporter = run.exporter(of: mirror, from: source, elsewhere: nil, isolatesErrors: false)
+    source.countsBytes = true
     do {
-      for (_, saved) in transactions { try exporter.apply(saved) }
+      for (_, saved) in transactions {
+        let steps = ExportSteps(saved)
+        var start = 0
+        while start < steps.steps.count, source.readByteCount <= byteLimit {
+          let slice = steps.slice(from: start, limits: ExportLimits(itemCount: itemCount, byteCount: .max))
+          if slice.count == steps.steps.count {
+            try exporter.apply(saved)
+          } else {
+            try exporter.apply(steps.steps[slice], of: saved)
+          }
+          start = slice.upperBound
+        }
+      }
     } catch  where ExportFailure(error) == .poisoned {
       // Dropped because the export reports the unreadable change and judges the rest.
       return

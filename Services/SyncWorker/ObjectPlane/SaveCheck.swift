@@ -82,24 +82,30 @@ private struct KnownObjects {
     // The store has objects of an ended zone which nobody else has any more.
     let zone = try transaction.zone(named: zoneName, in: mirror.databaseKey)
     if try ZoneStanding(of: mirror, to: zone, in: transaction).mayHaveMore { return }
-    let locator = try ObjectLocator(of: mirror, in: transaction)
+    // Their presence is enough: a save may name thousands of large records, and others wait for the writer.
+    let locator = try ObjectLocator(of: mirror, in: transaction, readsRecords: false)
     var known: Set<String> = []
+    var updates: [(place: Int, index: Int, change: HistoryChange)] = []
     for (place, saved) in transactions where Exporter.exports(author: saved.author) {
-      for (index, change) in saved.changes.enumerated() {
-        if change.changeType == .update, !known.contains(change.objectID), try !isKnown(change.objectID, locator) {
-          throw RecordError(
-            .notFound,
-            "transactions[\(place)]: changes[\(index)]: \(change.entity) \(change.objectID): there is no such object")
-        }
-        known.insert(change.objectID)
+      for (index, change) in saved.changes.enumerated()
+      where known.insert(change.objectID).inserted && change.changeType == .update {
+        updates.append((place, index, change))
       }
+    }
+    if let database = try transaction.database(key: mirror.databaseKey)?.id {
+      try transaction.expect(updates.map { .presence($0.change.objectID, zone: zoneName, database: database) })
+    }
+    for (place, index, change) in updates where try !isKnown(change.objectID, locator) {
+      throw RecordError(
+        .notFound,
+        "transactions[\(place)]: changes[\(index)]: \(change.entity) \(change.objectID): there is no such object")
     }
   }
 
   /// True if the object is stored, deleted, held back, or saved and not exported.
   private func isKnown(_ objectID: String, _ locator: ObjectLocator) throws -> Bool {
     do {
-      if try locator.row(of: objectID) != nil { return true }
+      if try locator.isStored(objectID) { return true }
       if let zone = try locator.lastZone(of: objectID),
         try ZoneStanding(of: mirror, to: zone, in: transaction).mayHaveMore
       {

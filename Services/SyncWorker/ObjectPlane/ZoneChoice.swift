@@ -22,7 +22,7 @@ package enum ZoneChoice {
     for transactions: [(place: Int, transaction: HistoryTransaction)], of mirror: StoredMirror, _ model: ModelIndex,
     in transaction: any ShardTransaction
   ) throws {
-    let locator = try ObjectLocator(of: mirror, in: transaction)
+    let locator = try ObjectLocator(of: mirror, in: transaction, readsRecords: false)
     if locator.isSingle || transactions.isEmpty { return }
     let defaultZone = mirror.defaultZoneName.map { Zone.ID(zoneName: $0, ownerName: locator.owner) }
     var assignment = ZoneAssignment(model: model, defaultZone: defaultZone) { objectID in try locator.home(of: objectID)

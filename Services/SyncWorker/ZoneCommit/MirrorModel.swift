@@ -30,6 +30,10 @@ package final class ZoneSource: RecordSource {
   /// True if the caller may know of a zone.
   private let sees: (String) -> Bool
   private var rows: [String: StoredRecord?] = [:]
+  private var presences: [String: RecordPresence] = [:]
+  /// Counts the bytes of the records that are read.
+  package var countsBytes = false
+  package private(set) var readByteCount = 0
   private var incoming: [String: [RecordPointer]] = [:]
 
   private struct RecordBase: Hashable {
@@ -72,7 +76,17 @@ package final class ZoneSource: RecordSource {
     if let known = rows[recordName] { return known }
     let row = try zone.flatMap { try snapshot.record(named: recordName, in: $0.key) }
     rows[recordName] = .some(row)
+    if countsBytes { readByteCount += row?.record.fields.byteCount ?? 0 }
     return row
+  }
+
+  /// Whether there is a row of that name, without reading it.
+  package func presence(of recordName: String) throws -> RecordPresence {
+    guard let zone else { return .unused }
+    if let known = presences[recordName] { return known }
+    let presence = try snapshot.presence(of: recordName, in: zone.key)
+    presences[recordName] = presence
+    return presence
   }
 
   package func record(named recordName: String) throws -> SourceRecord? {

@@ -69,8 +69,7 @@ final class FetchedRows {
 
   /// True while the answer to the look-up is on its way.
   func isUnderWay(_ lookup: Lookup) -> Bool {
-    queued.contains { $0.lookup == lookup }
-      || awaited.contains(lookup)
+    awaited.contains(lookup) || queued.contains { $0.lookup == lookup }
   }
 
   func queue(_ lookup: Lookup, in table: Substring, at place: Int) { queued.append((table, lookup, place)) }
@@ -230,8 +229,9 @@ final class FetchedRows {
     queued.removeAll(keepingCapacity: true)
     waiting.removeAll(keepingCapacity: true)
     awaited.removeAll(keepingCapacity: true)
-    left.removeAll(keepingCapacity: true)
-    leftLookups.removeAll(keepingCapacity: true)
+    // Empty, unless a body announces very much: such a capacity is not kept.
+    left = []
+    leftLookups = []
     byteCount = 0
   }
 }

@@ -57,8 +57,9 @@ extension Query {
         """
       guard let limit = lookupByteLimit else { return "SELECT found.*, number \(rows)" }
       return """
-        SELECT * FROM (SELECT found.*, sum(octet_length(data)) OVER (ORDER BY number ROWS UNBOUNDED PRECEDING) AS size, \
-        number \(rows)) AS sums WHERE size - octet_length(data) <= \(limit)
+        SELECT * FROM (SELECT found.*, \
+        sum(octet_length(data)) OVER (ORDER BY number ROWS UNBOUNDED PRECEDING) AS size, number \(rows)) AS sums \
+        WHERE size - octet_length(data) <= \(limit)
         """
     }
   }

@@ -1,0 +1,118 @@
+// Saves that name many large records: the check before a save keeps the shard's writer, and reads little.
+
+import History
+import Mirroring
+import Records
+import ServiceBus
+import Testing
+
+@testable import ObjectPlane
+@testable import RecordStore
+@testable import ZoneCommit
+
+/// Rights to all records but some.
+private struct Rights: RecordAccess {
+  var forbidden: Set<String> = []
+
+  func mayRead(_ record: Record) -> Bool { true }
+  func mayCreate(_ record: Record) -> Bool { true }
+  func mayWrite(_ record: Record) -> Bool { !forbidden.contains(record.recordName) }
+  func mayRead(_ state: PastState, by reader: PastReader) -> Bool { true }
+}
+
+struct SaveReadingTests {
+  private static let byteCount = 60_000
+
+  /// A store whose zone has tags of 60 kB, with the names `T0`, `T1`, … and a deleted one named `T`.
+  private static func with(
+    _ count: Int, _ body: (ObjectPlaneWorld, _ mirrorKey: Int64) async throws -> Void
+  ) async throws {
+    try await ObjectPlaneWorld.with(.sqlite) { world in
+      try await world.setUp("A")
+      let made = #"{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"x"}}"#
+      try await world.save("A", made, query: ["wait": "export"])
+      try await world.save("A", #"{"changeType":"delete","entity":"Tag","objectID":"T"}"#, query: ["wait": "export"])
+      let id = world.request("GET", "stores/A").database
+      let key = try await world.store.enqueue { transaction in
+        let database = try #require(try transaction.database(id)).key
+        let zone = try #require(try transaction.zone(named: ReservedName.privateMirrorZone, in: database)).key
+        let stamp = Stamp(timestamp: 1, userRecordName: "_alice")
+        for number in 0..<count {
+          let record = Record(
+            recordName: "T\(number)", recordType: "CD_Tag",
+            fields: [
+              ReservedName.entityName: .string("Tag"), "CD_name": .string(String(repeating: "x", count: byteCount)),
+            ], created: stamp, modified: stamp)
+          try transaction.put(
+            StoredRecord(
+              record: record, isDeleted: false, sequence: try transaction.nextSequence(in: database), origin: 0,
+              sequenceOfOthers: 0), in: zone, references: [], isNew: true)
+        }
+        return try #require(try transaction.mirror("A", in: database)).key
+      }.value
+      try await body(world, key)
+    }
+  }
+
+  private static func updates(_ names: [String]) -> HistoryTransaction {
+    HistoryTransaction(
+      transactionID: "TX", timestamp: 0,
+      changes: names.map {
+        HistoryChange(
+          changeType: .update, entity: "Tag", objectID: $0,
+          attributes: [NamedValue(name: "name", value: .string("y"))])
+      })
+  }
+
+  /// Runs a check in a body of the writer.
+  /// - Returns: the number of records that it read.
+  private static func readCount(
+    in world: ObjectPlaneWorld, _ mirrorKey: Int64,
+    _ check: @escaping @Sendable (StoredMirror, any ShardTransaction) throws -> Void
+  ) async throws -> Int {
+    try await world.store.enqueue { transaction in
+      try check(try #require(try transaction.mirror(key: mirrorKey)), transaction)
+      return try #require(transaction as? SQLiteTransaction).seen.count
+    }.value
+  }
+
+  @Test func `a save of many updates is checked without a look into their records, and a missing one is refused`()
+    async throws
+  {
+    try await Self.with(100) { world, key in
+      let run = try await world.exportRun(key)
+      let names = (0..<100).map { "T\($0)" } + ["T"]
+      let count = try await Self.readCount(in: world, key) { mirror, transaction in
+        try SaveCheck([Self.updates(names)], run: run, permissions: nil)(of: mirror, in: transaction)
+      }
+      #expect(count == 0)
+      let refusal = await #expect(throws: RecordError.self) {
+        _ = try await Self.readCount(in: world, key) { mirror, transaction in
+          try SaveCheck([Self.updates(names + ["nobody"])], run: run, permissions: nil)(of: mirror, in: transaction)
+        }
+      }
+      #expect(refusal?.reason == "transactions[0]: changes[101]: Tag nobody: there is no such object")
+    }
+  }
+
+  @Test func `a save is judged up to sixteen megabytes of the records that it names, in parts`() async throws {
+    try await Self.with(400) { world, key in
+      let run = try await world.exportRun(key)
+      @Sendable func check(_ names: [String], _ rights: Rights) async throws -> Int {
+        try await Self.readCount(in: world, key) { mirror, transaction in
+          try PermissionCheck.check([(0, Self.updates(names))], of: mirror, run, rights, in: transaction)
+        }
+      }
+      let names = (0..<400).map { "T\($0)" }
+      // What goes beyond is accepted, and the export judges it.
+      let count = try await check(names, Rights(forbidden: ["T399"]))
+      #expect((PermissionCheck.byteLimit / Self.byteCount...300).contains(count), "\(count)")
+      for (named, forbidden) in [(names, "T10"), (names, "T240"), (Array(names.prefix(120)), "T119"), (["T0"], "T0")] {
+        let refusal = await #expect(throws: RecordError.self) {
+          _ = try await check(named, Rights(forbidden: [forbidden]))
+        }
+        #expect(refusal?.code == .accessDenied && refusal?.reason.contains(" Tag \(forbidden)") == true)
+      }
+    }
+  }
+}
