@@ -231,5 +231,10 @@ public protocol CommitOutcome<Value>: Sendable {
   associatedtype Value: Sendable
   /// Returns once the write is durable.
   var value: Value { get async throws }
+  /// True when the body was run again behind later ones, after `AssetCalls`.
+  var wasQueuedAgain: Bool { get }
+}
+extension CommitOutcome {
+  public var wasQueuedAgain: Bool { false }
 }
 public typealias PendingCommit<Value> = any CommitOutcome<Value>

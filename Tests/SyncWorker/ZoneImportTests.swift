@@ -79,6 +79,7 @@ func `an import makes no zone beyond those that a database has room for`(_ kind:
     let id = world.request("GET", "stores/x").database
     try await world.store.enqueue { transaction in
       let database = try transaction.makeDatabase(id)
+      _ = try transaction.makeZone(named: ReservedName.defaultZone, in: database.key)
       let count = try transaction.liveZoneCount(in: database.key)
       for number in 0..<(Limit.zonesPerDatabase - 1 - count) {
         _ = try transaction.makeZone(named: "Z\(number)", in: database.key)

@@ -23,12 +23,10 @@ struct ExportReport: Sendable {
       exports.runs.succeeded(id)
       outcome.publish(by: context)
       log(outcome, of: export.mirrorKey)
-      let last = try? await export.appended()
-      let moreComing = outcome.moreComing || last.map { $0 > outcome.exportedNumber } ?? false
-      if moreComing || outcome.retryAt != nil {
+      if outcome.moreComing || outcome.retryAt != nil {
         exports.signal(
           .finished(
-            mirrorKey: export.mirrorKey, moreComing: moreComing, running: outcome.running,
+            mirrorKey: export.mirrorKey, moreComing: outcome.moreComing, running: outcome.running,
             retryAt: outcome.retryAt), on: store.shard)
       }
       return outcome

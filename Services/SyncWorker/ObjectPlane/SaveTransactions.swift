@@ -84,7 +84,7 @@ extension StoreCall {
       (append, export) = (store.enqueue(appending), nil)
     }
     startNext()
-    let followed = await follow(export, behind: { try await append.value.last }, of: mirror, waits: waitsForExport)
+    let followed = await follow(export, of: mirror, waits: waitsForExport)
     let appended: (numbers: [Int64], last: Int64)
     do {
       appended = try await append.value
@@ -96,6 +96,8 @@ extension StoreCall {
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
+    // The append had to wait for contents, and its export did not.
+    if append.wasQueuedAgain { exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard) }
     let exported =
       waitsForExport
       ? try await exported(through: appended.last, of: appended.numbers.max(), mirror, run, after: followed) : nil
@@ -172,15 +174,11 @@ extension StoreCall {
   }
 
   /// Follows an export that was queued right behind a save: in this call if it waits, else in the shard's loop.
-  /// - Parameter appended: see `ExportStart`.
   /// - Returns: the outcome; nil when the call does not wait or the export failed. A retry meets the same failure.
-  package func follow(
-    _ export: PendingCommit<ExportOutcome>?, behind appended: @escaping @Sendable () async throws -> Int64,
-    of mirror: StoredMirror, waits: Bool
-  ) async -> ExportOutcome? {
-    guard let export = export.map({ ExportStart(mirrorKey: mirror.key, commit: $0, appended: appended) }) else {
-      return nil
-    }
+  package func follow(_ export: PendingCommit<ExportOutcome>?, of mirror: StoredMirror, waits: Bool) async
+    -> ExportOutcome?
+  {
+    guard let export = export.map({ ExportStart(mirrorKey: mirror.key, commit: $0) }) else { return nil }
     if waits { return await ExportReport(store: store, context: context, exports: exports).follow(export) }
     exports.started(export, on: store.shard)
     return nil

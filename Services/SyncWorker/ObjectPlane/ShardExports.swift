@@ -10,9 +10,6 @@ import Synchronization
 package struct ExportStart: Sendable {
   let mirrorKey: Int64
   let commit: PendingCommit<ExportOutcome>
-  /// Waits until the save's transactions are stored, and returns the store's last number. Their commit comes behind the
-  /// export's when they had to wait for their contents.
-  let appended: @Sendable () async throws -> Int64
   /// The trace of the save, for the logs.
   var traceID = RequestTrace.id
 }

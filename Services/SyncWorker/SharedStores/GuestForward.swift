@@ -69,7 +69,7 @@ extension StoreCall {
     let export =
       throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
     startNext()
-    let followed = await follow(export, behind: { try await append.value.last }, of: mirror, waits: true)
+    let followed = await follow(export, of: mirror, waits: true)
     let appended = try await value(of: append)
     guard let exported = try await exported(through: appended.last, of: nil, mirror, run, after: followed) else {
       throw RecordError(.tryAgainLater, "The owner's database has not processed the saved changes yet", retryAfter: 1)

@@ -99,7 +99,6 @@ public final class AssetBucket: AssetStore {
   /// The first content is known for as long as the last one, because a commit needs all of them.
   public func prepare(_ assets: Set<Asset>, for shard: Int) throws(AssetError) {
     let deadline = connection.now + limits.patienceSeconds
-    defer { prolong(assets.map { Place(shard: shard, hash: $0.hash) }) }
     let work = SharedWork(Self.ascending(assets))
     for helper in helpers.prefix(assets.count / Self.assetsPerHelper) {
       helper.async {
@@ -109,6 +108,7 @@ public final class AssetBucket: AssetStore {
     }
     var hours: [Int64]?
     try work.complete { asset throws(AssetError) in try look(for: asset, shard, before: deadline, &hours) }
+    prolong(assets.map { Place(shard: shard, hash: $0.hash) })
   }
 
   private func look(

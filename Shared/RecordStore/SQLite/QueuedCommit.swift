@@ -42,6 +42,7 @@ final class QueuedCommit<Value: Sendable>: CommitOutcome, QueuedBody {
   }
 
   var lookups: [ExpectedLookup] { expected() }
+  var wasQueuedAgain: Bool { repetitionCount.load(ordering: .relaxed) > 0 }
 
   func run(in transaction: SQLiteTransaction) -> (any Error)? {
     do {

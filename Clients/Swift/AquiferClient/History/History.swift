@@ -109,10 +109,12 @@ extension PersistentContainer {
           number != position
         else { break }
         if !page.transactions.isEmpty { try await body(page) }
-        do { try await file.replica.setConsumer(name, to: number) } catch .closed {
+        do throws(StoreError) {
+          try await file.replica.setConsumer(name, to: number)
+        } catch {
           // Somebody else signed in meanwhile. The page is told again when the former account is back.
-          guard store.file.identifier == file.identifier else { break }
-          throw StoreError.closed
+          guard case .closed = error, store.file.identifier != file.identifier else { throw error }
+          break
         }
         position = number
         if !page.moreComing { break }
