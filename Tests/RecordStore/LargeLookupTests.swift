@@ -33,12 +33,18 @@ struct LargeLookupTests {
     (transaction as? SQLiteTransaction)?.session.fetched?.byteCount ?? -1
   }
 
+  /// The look-ups of bodies that nobody had announced. A group is counted before the next one begins.
+  private static func missCount(of shard: any ShardStore) async throws -> Double {
+    try await shard.write { _ in }
+    return shard.statistic("unexpected_lookups_total")
+  }
+
   @Test func `records that many bodies announce are sent once for all of them`() async throws {
     try await withShard(.postgreSQL) { shard in
       let names = (0..<20).map { "\($0)" }
       let place = try await Self.place(with: names, ofByteCount: 100_000, in: shard)
-      let before = shard.statistic("unexpected_lookups_total")
       let gate = await Gate(.postgreSQL, in: shard)
+      let before = shard.statistic("unexpected_lookups_total")
       let pending = (0..<8).map { _ in
         shard.enqueue(expecting: { Self.lookups(names) }) { transaction in
           let found = try names.filter { try transaction.record(named: $0, in: place.zone) != nil }
@@ -51,7 +57,7 @@ struct LargeLookupTests {
         #expect(found == names)
         #expect(byteCount > 0 && byteCount < 4_000_000, "\(byteCount)")
       }
-      #expect(shard.statistic("unexpected_lookups_total") == before)
+      #expect(try await Self.missCount(of: shard) == before)
     }
   }
 
@@ -60,8 +66,8 @@ struct LargeLookupTests {
       let names = (0..<30).map { "\($0)" }
       let place = try await Self.place(with: names, ofByteCount: 1_000_000, in: shard)
       for order in [names, names.reversed()] {
-        let before = shard.statistic("unexpected_lookups_total")
         let gate = await Gate(.postgreSQL, in: shard)
+        let before = shard.statistic("unexpected_lookups_total")
         let announced = names.flatMap { [$0, "none \($0)"] }
         let commit = shard.enqueue(expecting: { Self.lookups(announced) }) { transaction in
           var counts: [Int] = []
@@ -77,7 +83,7 @@ struct LargeLookupTests {
         let counts = try await commit.value
         // An answer has four megabytes and a record, and those of earlier ones make room at sixteen.
         #expect(counts.allSatisfy { (1..<24_000_000).contains($0) }, "\(counts)")
-        let missCount = shard.statistic("unexpected_lookups_total") - before
+        let missCount = try await Self.missCount(of: shard) - before
         if order == names {
           #expect(counts[0] < 7_000_000 && missCount == 0, "\(counts)")
         } else {
@@ -95,14 +101,14 @@ struct LargeLookupTests {
       try await shard.write { transaction in
         for name in names { _ = try transaction.save(Self.sample(name), in: place) }
       }
-      let before = shard.statistic("unexpected_lookups_total")
       let gate = await Gate(.postgreSQL, in: shard)
+      let before = shard.statistic("unexpected_lookups_total")
       let commit = shard.enqueue(expecting: { Self.lookups(names) }) { transaction in
         try names.filter { try transaction.record(named: $0, in: place.zone)?.record.recordName != $0 }
       }
       try await gate.open()
       #expect(try await commit.value == [])
-      #expect(shard.statistic("unexpected_lookups_total") == before)
+      #expect(try await Self.missCount(of: shard) == before)
     }
   }
 
@@ -167,7 +173,7 @@ struct LargeLookupTests {
     try await withShard(.postgreSQL) { shard in
       let names = (0..<50).map { "\($0)" }
       let place = try await Self.place(with: names, ofByteCount: 10, in: shard)
-      let before = shard.statistic("unexpected_lookups_total")
+      let before = try await Self.missCount(of: shard)
       for announced in [Self.lookups(names), []] {
         let count = try await shard.enqueue(expecting: { announced }) { transaction -> Int in
           guard case .postgreSQL(let session)? = (transaction as? SQLiteTransaction)?.session.connection else {
@@ -180,7 +186,7 @@ struct LargeLookupTests {
         }.value
         #expect(count == (announced.isEmpty ? 1 : 0))
       }
-      #expect(shard.statistic("unexpected_lookups_total") == before)
+      #expect(try await Self.missCount(of: shard) == before)
     }
   }
 }

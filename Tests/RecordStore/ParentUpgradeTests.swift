@@ -25,6 +25,7 @@ struct ParentUpgradeTests {
   private static func age(_ folder: TemporaryFolder) throws {
     try StoredFormatTests.execute(
       """
+      DROP INDEX zone_live;
       DROP TABLE history_time; ALTER TABLE database DROP COLUMN gapStart; ALTER TABLE database DROP COLUMN gapEnd;
       DROP INDEX event_number; CREATE INDEX event_mirror ON event(mirror); ALTER TABLE event DROP COLUMN number; ALTER \
       TABLE database DROP COLUMN events;

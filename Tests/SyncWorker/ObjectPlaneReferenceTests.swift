@@ -3,12 +3,14 @@
 
 import JSON
 import ObjectModel
+@testable import ObjectPlane
 @testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import Synchronization
 import Testing
+@testable import WorkerHost
 @testable import ZoneCommit
 
 @Suite struct `References and grants on the object plane` {
@@ -121,12 +123,19 @@ import Testing
         world.schemas.replaceSchema(
           schema.merging(Schema(recordTypes: [note]), replacesConflicts: false), in: .development)
       }
-      declare(writers: "_creator")
+      declare(writers: "_icloud")
       try await world.setUp("A", user: "_alice", scope: .public)
       try await world.setUp("B", user: "_bob", scope: .public)
       try await world.save("A", Self.photo, query: ["wait": "export"], user: "_alice", scope: .public)
       #expect(try await saveRecord(world, "note", "DELETE_SELF", to: "P", scope: .public)["serverErrorCode"] == nil)
-      try await world.save("B", Self.deletion, query: ["wait": "export"], user: "_bob", scope: .public)
+      // Bob loses the permission between the save and its export.
+      let key = try #require(
+        try await world.store.read { try $0.mirrors(afterKey: 0, limit: 9).first { $0.userRecordName == "_bob" }?.key })
+      world.plane.objects.exports.throttle([key: .max], on: 0)
+      #expect(try await world.save("B", Self.deletion, user: "_bob", scope: .public).status == 200)
+      declare(writers: "_creator")
+      world.plane.objects.exports.throttle([:], on: 0)
+      #expect(try await world.get("B/changes", user: "_bob", scope: .public).status == 200)
       let lost = try #require(try await world.conflicts("B", user: "_bob", scope: .public).first)
       let path = "stores/B/conflicts/\(lost["number"]?.int64 ?? 0)/restore"
       declare(writers: "_icloud")
