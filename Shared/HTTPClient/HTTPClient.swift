@@ -19,7 +19,8 @@ public struct HTTPClientError: Error, Hashable, Sendable {
     case cancelled
     /// The connection broke, or its bytes were no HTTP. The server may have acted.
     case lost
-    /// The answer exceeds the limit, or the reader of a stream fell too far behind.
+    /// The answer exceeds a limit, that of its body or 64 KiB of heads and trailers, or the reader of a stream fell too
+    /// far behind.
     case tooLarge
   }
 
