@@ -39,6 +39,8 @@ public struct HTTPClientError: Error, Hashable, Sendable {
   public let reason: String
   /// nil when TLS did not fail, or when the cause is unknown.
   public var security: Security?
+  /// True once any byte of the request went out: the host takes connections.
+  public var wasSent = false
 }
 
 /// A client with kept-alive connections. All transfers run on one thread of its own, which ends after the last

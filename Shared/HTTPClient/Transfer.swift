@@ -191,7 +191,8 @@ final class Transfer {
       return fail(HTTPClientError(result, wasSent: ccurl_was_sent(handle), isTooLarge: isTooLarge))
     }
     guard hasHead else {
-      return fail(HTTPClientError(kind: .lost, reason: "The server closed the connection without an answer."))
+      let reason = "The server closed the connection without an answer."
+      return fail(HTTPClientError(kind: .lost, reason: reason, wasSent: true))
     }
     switch sink {
     case .whole(let answer): answer(.success(HTTPClient.Response(head: head, body: body)))
@@ -209,7 +210,7 @@ extension HTTPClientError {
 
   init(_ result: CURLcode, wasSent: Bool, isTooLarge: Bool) {
     let reason = String(cString: curl_easy_strerror(result))
-    defer { security = Security(result) }
+    defer { (security, self.wasSent) = (Security(result), wasSent) }
     switch result {
     case _ where isTooLarge:
       self.init(kind: .tooLarge, reason: "The answer is larger than the limit, or its reader too slow.")

@@ -14,6 +14,8 @@ struct PushLimits: Sendable {
   /// The last quarter of `underWayTogether` is for users with fewer pushes under way than this. So a few users whose
   /// places are slow can't have all.
   var fewOfUser = 4
+  /// Users at whose addresses a host has to fail, without a success between, before that pauses all of its pushes.
+  var failedUsers = 3
   /// Attempts of one push: with the pauses between them more than an hour, which a service may be away.
   var attempts = 24
   var firstPause = Duration.seconds(1)
