@@ -169,8 +169,8 @@ final class ForgedVendor: HTTPHandler {
   @Test(arguments: [
     (410, #"{"reason":"Unregistered","timestamp":1}"#, PushOutcome.gone),
     (410, #"{"reason":"Elsewhere"}"#, .gone), (410, "<html>Gone</html>", .gone), (410, "", .gone),
-    (400, #"{"reason":"BadDeviceToken"}"#, .gone), (400, #"{"reason":"DeviceTokenNotForTopic"}"#, .gone),
-    (400, #"{"reason":"BadTopic"}"#, .refused(reason: "BadTopic")),
+    (400, #"{"reason":"BadDeviceToken"}"#, .gone), (400, #"{"reason":"BadTopic"}"#, .refused(reason: "BadTopic")),
+    (400, #"{"reason":"DeviceTokenNotForTopic"}"#, .refused(reason: "DeviceTokenNotForTopic")),
     (403, #"{"reason":"InvalidProviderToken"}"#, .refused(reason: "InvalidProviderToken")),
     (413, #"{"reason":"PayloadTooLarge"}"#, .refused(reason: "PayloadTooLarge")),
     (429, #"{"reason":"TooManyRequests"}"#, .later(.device, pause: .seconds(7), reason: "TooManyRequests")),
