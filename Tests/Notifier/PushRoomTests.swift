@@ -65,6 +65,30 @@ import Testing
     #expect(lines.takeDue(at: start).count == 40)
   }
 
+  @Test mutating func `a user's pushes that rest make room, and no other user's push that is to be tried again`()
+    throws
+  {
+    try shareVendor(1...1, .added)
+    for (line, push) in lines.takeDue(at: start) {
+      _ = lines.retry(push, in: line, after: nil, of: .device, at: start)
+    }
+    for number in 1...20 {
+      let addition = try put("greedy", Int64(100 + number), in: Self.vendor)
+      #expect(addition == .added)
+    }
+    for (line, push) in lines.takeDue(at: start) { lines.finish(push, in: line, at: start) }
+    // Others fill the room, half of them elsewhere, so that the greedy user has the largest part of what each may have.
+    try shareVendor(2...40, .added)
+    for number in 41...80 {
+      let addition = try put("modest \(number)", Int64(number), in: PushLines.Name(service: "s", place: "other"))
+      #expect(addition == .added)
+    }
+    #expect(lines.count == 100)
+    try shareVendor(81...86, .added)
+    let due = lines.takeDue(at: start + .seconds(1)).map(\.push.key.device.user)
+    #expect(Set(due) == Set((1...86).map { "modest \($0)" }))
+  }
+
   @Test mutating func `a place that is away gives room to a user with a smaller part of theirs`() throws {
     try shareVendor(1...96, .added)
     for number in 1...10 {

@@ -128,10 +128,14 @@ struct PushLine: Sendable {
   /// - Parameter user: whose turn it is to be; nil: anybody.
   /// - Returns: true when a push that waited is lost.
   mutating func makeRoom(of user: String?, in room: inout PushRoom) -> Bool {
-    let next = ready.popFirst { user == nil || user == $0 }
-    guard let key = next?.element ?? due.takeFirst()?.element else { return false }
+    guard let key = takeIdle(of: user) else { return false }
     defer { remove(key, &room) }
     return slots[key]?.isWaiting == true
+  }
+
+  private mutating func takeIdle(of user: String?) -> Key? {
+    guard let user else { return ready.popFirst()?.element ?? due.takeFirst()?.element }
+    return ready.popFirst { $0 == user }?.element ?? due.takeFirst { $0.device.user == user }?.element
   }
 
   private mutating func remove(_ key: Key, _ room: inout PushRoom) {
