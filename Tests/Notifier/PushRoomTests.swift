@@ -58,6 +58,16 @@ import Testing
     for user in 1...4 { #expect((14...16).contains(due.count { $0.push.key.device.user == "greedy \(user)" })) }
   }
 
+  @Test(arguments: [(0, 1, 1), (1024, 64, 16), (4096, 256, 64), (20_000, 1024, 64), (Int.max, 1024, 64)])
+  func `the connections of pushes have a quarter of the process's files at most`(
+    files: Int, together: Int, ofUser: Int
+  ) {
+    var limits = PushLimits()
+    limits.fit(files: files)
+    #expect(limits.underWayTogether == together && limits.underWayOfUser == ofUser)
+    #expect(limits.connectionCount <= max(files / 4, 4))
+  }
+
   @Test mutating func `their pushes that rest make room without a loss`() throws {
     try fillPlaces()
     for (line, push) in lines.takeDue(at: start) { lines.finish(push, in: line, at: start) }

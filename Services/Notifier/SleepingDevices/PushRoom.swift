@@ -24,6 +24,18 @@ struct PushLimits: Sendable {
   var longestAskedPause = Duration.seconds(3600)
   /// The time after which a push is given up.
   var longestWait = Duration.seconds(7200)
+
+  /// libcurl keeps up to four connections for each push that is under way.
+  private static let connectionsOfPush = 4
+
+  /// The most connections of all pushes.
+  var connectionCount: Int { underWayTogether * Self.connectionsOfPush }
+
+  /// Lowers the number of pushes under way, so that their connections take a quarter of the process's files at most.
+  mutating func fit(files: Int) {
+    underWayTogether = min(underWayTogether, max(files / 4 / Self.connectionsOfPush, 1))
+    underWayOfUser = min(underWayOfUser, max(underWayTogether / 4, 1))
+  }
 }
 
 /// Counts the pushes of all lines.
