@@ -67,6 +67,7 @@ extension Notifier {
     if context.options.flag("push-private-addresses") { limits.pushReach = .everywhere }
     limits.pushAuthorities = context.options.text("push-authorities")
     adjust(&limits)
+    limits.pushes.fit(files: Int(clamping: ProcessStatus.fileLimit))
     limits.tick = min(limits.tick, limits.courierHold / 4, limits.heartbeat / 4, limits.recheck / 4)
     self.init(
       limits: limits, metrics: context.metrics, timing: context.timing, wallClock: context.clock,
@@ -114,6 +115,7 @@ extension Notifier {
     configuration.connectionLimit = min(
       options.integer("connections") ?? configuration.connectionLimit,
       Self.connectionLimit(memoryByteCount: MemoryLimit(options, role: context.role).byteCount))
+    configuration.otherFileCount += limits.pushes.connectionCount
     // No call has a body, and small buffers make ten thousand held connections cheap.
     configuration.bodyByteLimit = 64 * 1024
     configuration.headerByteLimit = 8 * 1024

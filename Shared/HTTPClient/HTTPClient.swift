@@ -19,7 +19,8 @@ public struct HTTPClientError: Error, Hashable, Sendable {
     case cancelled
     /// The connection broke, or its bytes were no HTTP. The server may have acted.
     case lost
-    /// The answer exceeds the limit, or the reader of a stream fell too far behind.
+    /// The answer exceeds a limit, that of its body or 64 KiB of heads and trailers, or the reader of a stream fell too
+    /// far behind.
     case tooLarge
   }
 
@@ -38,6 +39,8 @@ public struct HTTPClientError: Error, Hashable, Sendable {
   public let reason: String
   /// nil when TLS did not fail, or when the cause is unknown.
   public var security: Security?
+  /// True once any byte of the request went out: the host takes connections.
+  public var wasSent = false
 }
 
 /// A client with kept-alive connections. All transfers run on one thread of its own, which ends after the last

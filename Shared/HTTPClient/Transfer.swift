@@ -59,6 +59,10 @@ final class Transfer {
   private var body: [UInt8] = []
   private var hasHead = false
   private var isTooLarge = false
+  /// Of heads and trailers.
+  private var lineByteCount = 0
+  /// libcurl keeps each line until the transfer's end, and bounds no trailers.
+  private static let lineByteLimit = 64 * 1024
 
   var isWaitingForHead: Bool { !hasHead }
   private var isStream: Bool { if case .stream = sink { true } else { false } }
@@ -157,10 +161,17 @@ final class Transfer {
     return !isTooLarge
   }
 
-  /// Takes one line of the head with its line end. The head of an interim answer (1xx) is followed by another head.
-  fileprivate func receiveHeader(_ bytes: UnsafeBufferPointer<UInt8>) {
+  /// Takes one line of a head or of the trailers, with its line end. The head of an interim answer (1xx) is followed by
+  /// another head.
+  /// - Returns: false to end the transfer, because the answer is too large.
+  fileprivate func receiveHeader(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+    lineByteCount += bytes.count
+    if lineByteCount > Self.lineByteLimit { isTooLarge = true } else if !hasHead { readHeader(bytes) }
+    return !isTooLarge
+  }
+
+  private func readHeader(_ bytes: UnsafeBufferPointer<UInt8>) {
     let line = String(decoding: bytes.prefix { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") }, as: UTF8.self)
-    if hasHead { return }  // Trailers.
     if line.hasPrefix("HTTP/") {
       head = HTTPClient.Head(status: line.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0)
     } else if let colon = line.firstIndex(of: ":") {
@@ -180,7 +191,8 @@ final class Transfer {
       return fail(HTTPClientError(result, wasSent: ccurl_was_sent(handle), isTooLarge: isTooLarge))
     }
     guard hasHead else {
-      return fail(HTTPClientError(kind: .lost, reason: "The server closed the connection without an answer."))
+      let reason = "The server closed the connection without an answer."
+      return fail(HTTPClientError(kind: .lost, reason: reason, wasSent: true))
     }
     switch sink {
     case .whole(let answer): answer(.success(HTTPClient.Response(head: head, body: body)))
@@ -198,7 +210,7 @@ extension HTTPClientError {
 
   init(_ result: CURLcode, wasSent: Bool, isTooLarge: Bool) {
     let reason = String(cString: curl_easy_strerror(result))
-    defer { security = Security(result) }
+    defer { (security, self.wasSent) = (Security(result), wasSent) }
     switch result {
     case _ where isTooLarge:
       self.init(kind: .tooLarge, reason: "The answer is larger than the limit, or its reader too slow.")
@@ -247,8 +259,8 @@ private func headerReceiver(
   _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
 ) -> Int {
   guard let context else { return 0 }
-  Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue().receiveHeader(received(bytes, size * count))
-  return size * count
+  let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+  return transfer.receiveHeader(received(bytes, size * count)) ? size * count : 0
 }
 
 private func received(_ bytes: UnsafeMutablePointer<CChar>?, _ count: Int) -> UnsafeBufferPointer<UInt8> {

@@ -38,7 +38,8 @@ final class ServerCore: Sendable {
 
   /// The most connections to serve: the configured number, or fewer if the limit on open files requires it.
   static func connectionLimit(_ configuration: HTTPServer.Configuration) -> Int {
-    min(max(configuration.connectionLimit, 1), max(fileLimit - otherFileCount - refusedConnectionCount, 1))
+    let files = fileLimit - configuration.otherFileCount - refusedConnectionCount
+    return min(max(configuration.connectionLimit, 1), max(files, 1))
   }
 
   /// The least share of one client, because an eighth of a small limit is too few.
@@ -46,8 +47,6 @@ final class ServerCore: Sendable {
 
   /// The connections that are accepted only to be refused. Further ones wait in the backlog.
   static let refusedConnectionCount = 128
-  /// The other descriptors of a process: libraries, bus, its own server, files.
-  private static let otherFileCount = 256
 
   private static var fileLimit: Int {
     var limit = rlimit()

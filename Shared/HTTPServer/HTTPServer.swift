@@ -41,6 +41,8 @@ public final class HTTPServer: Sendable {
     /// The number of connections. The first request of a further one is answered 503, and the connection closed. The
     /// limit on open files can lower the number (`HTTPServer.connectionLimit`).
     public var connectionLimit = 10_000
+    /// The process's other descriptors: libraries, bus, its own server, files.
+    public var otherFileCount = 256
     /// The number of connections of one IPv4 address or IPv6 /64. A further one is closed, without TLS after a 429. nil
     /// stands for an eighth of all, at least 16; 0 for any number. A trusted proxy may have any number; the requests of
     /// each of its clients count instead.

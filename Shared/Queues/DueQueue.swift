@@ -23,22 +23,31 @@ public struct DueQueue<Time: Comparable, Element> {
   public mutating func add(_ element: Element, at time: Time) {
     heap.append(Entry(time: time, number: additionCount, element: element))
     additionCount += 1
-    var index = heap.count - 1
-    while index > 0, heap[index].precedes(heap[(index - 1) / 2]) {
-      heap.swapAt(index, (index - 1) / 2)
-      index = (index - 1) / 2
-    }
+    rise(from: heap.count - 1)
   }
 
   /// The earliest element.
   public mutating func takeFirst() -> (time: Time, element: Element)? {
-    guard let first = heap.first else { return nil }
-    let last = heap.removeLast()
-    if !heap.isEmpty {
-      heap[0] = last
-      sink()
+    heap.isEmpty ? nil : take(at: 0)
+  }
+
+  /// The earliest of the elements that fit. Unlike the others, it looks at each element.
+  public mutating func takeFirst(where fits: (Element) -> Bool) -> (time: Time, element: Element)? {
+    var first: Int?
+    for index in heap.indices where first.map({ heap[index].precedes(heap[$0]) }) ?? true {
+      if fits(heap[index].element) { first = index }
     }
-    return (first.time, first.element)
+    return first.map { take(at: $0) }
+  }
+
+  private mutating func take(at index: Int) -> (time: Time, element: Element) {
+    heap.swapAt(index, heap.count - 1)
+    let taken = heap.removeLast()
+    if index < heap.count {
+      sink(from: index)
+      rise(from: index)
+    }
+    return (taken.time, taken.element)
   }
 
   /// The earliest element, if its time has come.
@@ -47,8 +56,16 @@ public struct DueQueue<Time: Comparable, Element> {
     return takeFirst()?.element
   }
 
-  private mutating func sink() {
-    var index = 0
+  private mutating func rise(from start: Int) {
+    var index = start
+    while index > 0, heap[index].precedes(heap[(index - 1) / 2]) {
+      heap.swapAt(index, (index - 1) / 2)
+      index = (index - 1) / 2
+    }
+  }
+
+  private mutating func sink(from start: Int) {
+    var index = start
     while true {
       var earliest = index
       for child in [2 * index + 1, 2 * index + 2] where child < heap.count && heap[child].precedes(heap[earliest]) {

@@ -39,7 +39,7 @@ extension Metrics {
   }
 }
 
-enum ProcessStatus {
+public enum ProcessStatus {
   /// A field of /proc/self/statm, in pages; 0 when the file is unreadable.
   static func pages(_ field: Int) -> Int {
     guard let file = fopen("/proc/self/statm", "re") else { return 0 }
@@ -59,7 +59,8 @@ enum ProcessStatus {
     return max(count - 3, 0)
   }
 
-  static var fileLimit: UInt64 {
+  /// The number of files that the process may have open.
+  public static var fileLimit: UInt64 {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     return UInt64(limit.rlim_cur)

@@ -148,6 +148,37 @@ struct ClientTests {
     #expect(error?.kind == .tooLarge)
   }
 
+  /// The parts of an answer that have lines.
+  enum Lines: CaseIterable {
+    case head, interimHeads, trailers
+
+    /// An answer with so many lines of a kilobyte there.
+    func answer(_ count: Int) -> [UInt8] {
+      let line = "X-Line: \(String(repeating: "a", count: 1014))\r\n"
+      let lines = String(repeating: line, count: count)
+      let text =
+        switch self {
+        case .head: "HTTP/1.1 200 OK\r\n\(lines)Content-Length: 0\r\n\r\n"
+        case .interimHeads:
+          String(repeating: "HTTP/1.1 103 Early Hints\r\n\(line)\r\n", count: count)
+            + "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        case .trailers: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\(lines)\r\n"
+        }
+      return Array(text.utf8)
+    }
+  }
+
+  @Test(arguments: Lines.allCases) func `an answer has 64 KiB of heads and trailers at most`(lines: Lines) async throws
+  {
+    let server = try RawServer(answer: lines.answer(50))
+    #expect(try await HTTPClient().send("GET", "http://127.0.0.1:\(server.port)/").status == 200)
+    let larger = try RawServer(answer: lines.answer(100))
+    let error = await #expect(throws: HTTPClientError.self) {
+      _ = try await HTTPClient().send("GET", "http://127.0.0.1:\(larger.port)/")
+    }
+    #expect(error?.kind == .tooLarge, "\(error?.reason ?? "")")
+  }
+
   @Test(arguments: [
     "", "garbage\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",

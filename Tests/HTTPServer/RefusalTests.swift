@@ -1,4 +1,5 @@
 import Gates
+import Glibc
 import HTTPServer
 import Synchronization
 import Testing
@@ -183,6 +184,17 @@ struct RefusalTests {
     #expect(try await client.readAnswer().status == 200)
     try await idle[0].send(String(repeating: "x", count: 999))
     #expect(try await idle[0].readAnswer().status == 200)
+  }
+
+  @Test func `the process's other files leave room for fewer connections`() throws {
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    limit.rlim_cur = limit.rlim_max
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    let files = Int(clamping: limit.rlim_cur)
+    // 128 connections are accepted only to be refused.
+    let server = try server(Counter()) { $0.otherFileCount = files - 128 - 7 }
+    #expect(server.connectionLimit == 7)
   }
 
   @Test

@@ -26,21 +26,25 @@ import Testing
   }
 
   private func sender(_ kind: String, _ server: HTTPServer) -> (any PushSender, PushAddress) {
-    let url = "http://127.0.0.1:\(server.port)"
+    sender(kind, port: server.port, HTTPClient())
+  }
+
+  private func sender(_ kind: String, port: UInt16, _ client: HTTPClient) -> (any PushSender, PushAddress) {
+    let url = "http://127.0.0.1:\(port)"
     switch kind {
     case "apns":
       return (
         APNsSender(
-          client: HTTPClient(), clock: clock, teamID: "T", keyID: "K", key: .make(), topic: "org.example.a", url: url),
+          client: client, clock: clock, teamID: "T", keyID: "K", key: .make(), topic: "org.example.a", url: url),
         .apns(deviceToken: "ab", isSandbox: true)
       )
     case "web":
       return (
-        WebPushSender(client: HTTPClient(), clock: clock, contact: "mailto:o@example.org", key: .make()),
+        WebPushSender(client: client, clock: clock, contact: "mailto:o@example.org", key: .make()),
         .web(endpoint: url + "/p", receiverKey: browser, secret: [UInt8](repeating: 1, count: 16))
       )
     default:
-      return (WebhookSender(client: HTTPClient(), clock: clock), .webhook(url: url + "/h", secret: "sixteen letters"))
+      return (WebhookSender(client: client, clock: clock), .webhook(url: url + "/h", secret: "sixteen letters"))
     }
   }
 
@@ -71,8 +75,27 @@ import Testing
     for (text, pause) in asked {
       vendor.answer(status, headers: [("Retry-After", text)])
       let outcome = await sender.send(try content("Trips"), to: address, of: "_alice")
-      let failure: PushLine.Failure = status == 429 ? .device : .service
+      // The host of a browser's service, or of a webhook, is one that a client has named.
+      let failure: PushLine.Failure = status == 429 ? .device : kind == "apns" ? .service : .address
       #expect(outcome == .later(failure, pause: pause, reason: "status \(status)"), "\(text)")
+    }
+  }
+
+  @Test(arguments: ["web", "webhook"])
+  func `a host that answers too much fails at that address, and one that takes no connection is away for all`(
+    kind: String
+  ) async throws {
+    let server = try HTTPServer(handler: vendor)
+    vendor.answer(404, String(repeating: "a", count: 3000))
+    let client = HTTPClient(bodyByteLimit: 2000)
+    // Nobody listens on port 1.
+    for (port, failure) in [(server.port, PushLine.Failure.address), (1, .service)] {
+      let (sender, address) = sender(kind, port: port, client)
+      let outcome = await sender.send(try content("Trips"), to: address, of: "_alice")
+      guard case .later(failure, nil, _) = outcome else {
+        Issue.record("\(outcome)")
+        continue
+      }
     }
   }
 

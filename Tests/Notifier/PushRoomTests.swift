@@ -58,11 +58,45 @@ import Testing
     for user in 1...4 { #expect((14...16).contains(due.count { $0.push.key.device.user == "greedy \(user)" })) }
   }
 
+  @Test(arguments: [(0, 1, 1), (1024, 64, 16), (4096, 256, 64), (20_000, 1024, 64), (Int.max, 1024, 64)])
+  func `the connections of pushes have a quarter of the process's files at most`(
+    files: Int, together: Int, ofUser: Int
+  ) {
+    var limits = PushLimits()
+    limits.fit(files: files)
+    #expect(limits.underWayTogether == together && limits.underWayOfUser == ofUser)
+    #expect(limits.connectionCount <= max(files / 4, 4))
+  }
+
   @Test mutating func `their pushes that rest make room without a loss`() throws {
     try fillPlaces()
     for (line, push) in lines.takeDue(at: start) { lines.finish(push, in: line, at: start) }
     try shareVendor(1...40, .added)
     #expect(lines.takeDue(at: start).count == 40)
+  }
+
+  @Test mutating func `a user's pushes that rest make room, and no other user's push that is to be tried again`()
+    throws
+  {
+    try shareVendor(1...1, .added)
+    for (line, push) in lines.takeDue(at: start) {
+      _ = lines.retry(push, in: line, after: nil, of: .device, at: start)
+    }
+    for number in 1...20 {
+      let addition = try put("greedy", Int64(100 + number), in: Self.vendor)
+      #expect(addition == .added)
+    }
+    for (line, push) in lines.takeDue(at: start) { lines.finish(push, in: line, at: start) }
+    // Others fill the room, half of them elsewhere, so that the greedy user has the largest part of what each may have.
+    try shareVendor(2...40, .added)
+    for number in 41...80 {
+      let addition = try put("modest \(number)", Int64(number), in: PushLines.Name(service: "s", place: "other"))
+      #expect(addition == .added)
+    }
+    #expect(lines.count == 100)
+    try shareVendor(81...86, .added)
+    let due = lines.takeDue(at: start + .seconds(1)).map(\.push.key.device.user)
+    #expect(Set(due) == Set((1...86).map { "modest \($0)" }))
   }
 
   @Test mutating func `a place that is away gives room to a user with a smaller part of theirs`() throws {

@@ -21,10 +21,15 @@ final class ForgedVendor: HTTPHandler {
     let body: [UInt8]
   }
 
-  private let state = Mutex<(requests: [Request], answer: HTTPResponse)>(([], HTTPResponse(status: 200)))
+  private let state = Mutex<(requests: [Request], answer: HTTPResponse, answers: [String: HTTPResponse])>(
+    ([], HTTPResponse(status: 200), [:]))
 
-  func answer(_ status: Int, _ body: String = "", headers: [(String, String)] = []) {
-    state.withLock { $0.answer = HTTPResponse(status: status, headers: headers, body: .bytes(Array(body.utf8))) }
+  /// - Parameter path: where it answers so; nil: everywhere else.
+  func answer(_ status: Int, _ body: String = "", headers: [(String, String)] = [], at path: String? = nil) {
+    let answer = HTTPResponse(status: status, headers: headers, body: .bytes(Array(body.utf8)))
+    state.withLock { state in
+      if let path { state.answers[path] = answer } else { state.answer = answer }
+    }
   }
 
   func take() -> [Request] {
@@ -46,7 +51,7 @@ final class ForgedVendor: HTTPHandler {
       path: "/" + request.pathSegments.joined(separator: "/"), headers: headers, body: request.body)
     return state.withLock { state in
       state.requests.append(kept)
-      return state.answer
+      return state.answers[kept.path] ?? state.answer
     }
   }
 }
@@ -164,8 +169,8 @@ final class ForgedVendor: HTTPHandler {
   @Test(arguments: [
     (410, #"{"reason":"Unregistered","timestamp":1}"#, PushOutcome.gone),
     (410, #"{"reason":"Elsewhere"}"#, .gone), (410, "<html>Gone</html>", .gone), (410, "", .gone),
-    (400, #"{"reason":"BadDeviceToken"}"#, .gone), (400, #"{"reason":"DeviceTokenNotForTopic"}"#, .gone),
-    (400, #"{"reason":"BadTopic"}"#, .refused(reason: "BadTopic")),
+    (400, #"{"reason":"BadDeviceToken"}"#, .gone), (400, #"{"reason":"BadTopic"}"#, .refused(reason: "BadTopic")),
+    (400, #"{"reason":"DeviceTokenNotForTopic"}"#, .refused(reason: "DeviceTokenNotForTopic")),
     (403, #"{"reason":"InvalidProviderToken"}"#, .refused(reason: "InvalidProviderToken")),
     (413, #"{"reason":"PayloadTooLarge"}"#, .refused(reason: "PayloadTooLarge")),
     (429, #"{"reason":"TooManyRequests"}"#, .later(.device, pause: .seconds(7), reason: "TooManyRequests")),
@@ -220,7 +225,7 @@ final class ForgedVendor: HTTPHandler {
 
   @Test(arguments: [
     (201, PushOutcome.delivered), (404, .gone), (410, .gone),
-    (429, .later(.device, pause: nil, reason: "status 429")), (500, .later(.service, pause: nil, reason: "status 500")),
+    (429, .later(.device, pause: nil, reason: "status 429")), (500, .later(.address, pause: nil, reason: "status 500")),
     (400, .refused(reason: "status 400")), (413, .refused(reason: "status 413")),
   ]) func `each answer of a browser's service has its meaning`(status: Int, outcome: PushOutcome) async throws {
     let server = try HTTPServer(handler: vendor)

@@ -1,8 +1,10 @@
 // As many devices as the limit of open files allows, on one notifier: each gets every ping once.
 
 import Glibc
+import HTTPServer
 import Records
 import ServiceBus
+import ServiceKit
 import Testing
 
 @testable import Notifier
@@ -63,15 +65,28 @@ import Testing
     #expect(Notifier.connectionLimit(memoryByteCount: 512 << 20) > 20_000)
   }
 
-  @Test func `ten thousand streams of one user, or as many as files allow, get every ping once, and other users' none`()
-    async throws
-  {
+  /// The most files that this process may have open, once the limit is raised to it.
+  private func fileLimit() -> Int {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     limit.rlim_cur = limit.rlim_max
     setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    return Int(clamping: limit.rlim_cur)
+  }
+
+  @Test func `devices leave files to the connections of pushes`() async throws {
+    let files = fileLimit()
+    let world = try await NotifierWorld(["--memory=512"])
+    let running = try #require(world.running.service as? RunningNotifier)
+    #expect(running.server.connectionLimit + running.notifier.limits.pushes.connectionCount <= max(files - 384, 1))
+    await world.stop()
+  }
+
+  @Test func `ten thousand streams of one user, or as many as files allow, get every ping once, and other users' none`()
+    async throws
+  {
     // Both ends of each connection are in this process, and other tests run in parallel.
-    let count = min(10_000, (Int(clamping: limit.rlim_cur) - 1000) / 2)
+    let count = min(10_000, (fileLimit() - 1000) / 2)
     let world = try await NotifierWorld(["--user-devices=10000", "--connections-per-address=0"])
     let address = try #require(world.url.split(separator: ":").last.flatMap { UInt16($0) })
     let request = Array(

@@ -30,4 +30,32 @@ import Testing
     }
     #expect(oracle.isEmpty)
   }
+
+  @Test func `the earliest element that fits is taken from among the others, which keep their order`() {
+    var queue = DueQueue<Int, Int>()
+    var oracle: [(time: Int, element: Int)] = []
+    var random: UInt64 = 7
+    func draw(_ bound: Int) -> Int {
+      random = random &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+      return Int((random >> 33) % UInt64(bound))
+    }
+    for number in 0..<4000 {
+      if draw(9) < 5 {
+        let time = draw(300)
+        queue.add(number, at: time)
+        oracle.insert((time, number), at: oracle.firstIndex { $0.time > time } ?? oracle.count)
+      } else {
+        let rest = draw(7)
+        let taken = queue.takeFirst { $0 % 7 == rest }
+        let place = oracle.firstIndex { $0.element % 7 == rest }
+        #expect(taken?.element == place.map { oracle.remove(at: $0).element })
+      }
+    }
+    #expect(queue.count == oracle.count && queue.count > 100)
+    while let taken = queue.takeFirst() {
+      let expected = oracle.removeFirst()
+      #expect(taken.time == expected.time && taken.element == expected.element)
+    }
+    #expect(oracle.isEmpty)
+  }
 }

@@ -18,10 +18,9 @@ final class APNsSender: PushSender {
   private static let storage: Int64 = 86_400
   private static let production = "https://api.push.apple.com"
   private static let sandbox = "https://api.sandbox.push.apple.com"
-  /// Apple's words for a device that the app is no longer on.
-  private static let wordsForGone: Set<String> = [
-    "BadDeviceToken", "DeviceTokenNotForTopic", "Unregistered", "ExpiredToken",
-  ]
+  /// Apple's words for a device that the app is no longer on. `DeviceTokenNotForTopic` is none of them: every device of
+  /// a service whose topic is another app's gets it.
+  private static let wordsForGone: Set<String> = ["BadDeviceToken", "Unregistered", "ExpiredToken"]
 
   private let client: HTTPClient
   private let clock: any WallClock

@@ -27,13 +27,15 @@ enum PushOutcome: Hashable, Sendable {
 }
 
 extension PushOutcome {
-  /// The outcome of a push without an answer from a host that a client has named.
+  /// The outcome of a push without a usable answer from a host that a client has named.
   init(of error: HTTPClientError) {
     self =
       switch error.kind {
       case .badURL: .gone
       // The host may be well: it was not asked, because of the user's other hosts.
       case .crowded: .later(.device, pause: nil, reason: error.reason)
+      // The answer was too long, or broke off, or did not come.
+      case _ where error.wasSent: .later(.address, pause: nil, reason: error.reason)
       default: .later(.service, pause: nil, reason: error.reason)
       }
   }

@@ -59,7 +59,7 @@ final class WebPushSender: PushSender {
     case 200...299: .delivered
     case 404, 410: .gone
     case 429: .later(.device, pause: response.retryAfter, reason: "status \(response.status)")
-    case 500...: .later(.service, pause: response.retryAfter, reason: "status \(response.status)")
+    case 500...: .later(.address, pause: response.retryAfter, reason: "status \(response.status)")
     default: .refused(reason: "status \(response.status)")
     }
   }

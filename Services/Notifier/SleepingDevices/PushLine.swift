@@ -53,6 +53,8 @@ struct PushLine: Sendable {
   enum Failure: Hashable, Sendable {
     /// The device gets too many pushes.
     case device
+    /// The host failed at the device's address, which its user has named: at others it may do well.
+    case address
     /// The whole service is away or busy.
     case service
   }
@@ -79,6 +81,8 @@ struct PushLine: Sendable {
   private var pauseCount = 0
   /// Pauses in a row.
   private var failureCount = 0
+  /// Users at whose addresses the host failed since its last success, as many as it takes to blame the host.
+  private var failedUsers: Set<String> = []
 
   init(_ name: PushLines.Name, _ limits: PushLimits) {
     self.name = name
@@ -124,10 +128,14 @@ struct PushLine: Sendable {
   /// - Parameter user: whose turn it is to be; nil: anybody.
   /// - Returns: true when a push that waited is lost.
   mutating func makeRoom(of user: String?, in room: inout PushRoom) -> Bool {
-    let next = ready.popFirst { user == nil || user == $0 }
-    guard let key = next?.element ?? due.takeFirst()?.element else { return false }
+    guard let key = takeIdle(of: user) else { return false }
     defer { remove(key, &room) }
     return slots[key]?.isWaiting == true
+  }
+
+  private mutating func takeIdle(of user: String?) -> Key? {
+    guard let user else { return ready.popFirst()?.element ?? due.takeFirst()?.element }
+    return ready.popFirst { $0 == user }?.element ?? due.takeFirst { $0.device.user == user }?.element
   }
 
   private mutating func remove(_ key: Key, _ room: inout PushRoom) {
@@ -184,6 +192,7 @@ struct PushLine: Sendable {
   /// Ends an attempt that the service answered for good.
   mutating func finish(_ push: Due, at now: ContinuousClock.Instant, in room: inout PushRoom) {
     failureCount = 0
+    failedUsers = []
     rest(push, until: now + limits.interval, &room)
   }
 
@@ -201,22 +210,27 @@ struct PushLine: Sendable {
 
   /// Ends an attempt that failed, and pauses the device or the service. Attempts that were under way together pause the
   /// service once.
-  /// - Parameter pause: the time that the service asked for; only an hour of it counts.
+  /// - Parameter pause: the time that the service asked for; only an hour of it counts. One that an address asked for
+  ///   counts for its push alone.
   mutating func retry(
     _ push: Due, after pause: Duration?, of failure: Failure, at now: ContinuousClock.Instant,
     in room: inout PushRoom
   ) -> Retry {
-    let isNews = failure == .service && push.pauseCount == pauseCount
+    let isOfService = isOfService(failure, of: push.key.device.user)
+    let isNews = isOfService && push.pauseCount == pauseCount
     if isNews {
       failureCount += 1
       pauseCount += 1
     }
-    let doublings = failure == .service ? failureCount - 1 : push.failureCount
-    let doubled = limits.firstPause * (1 << min(max(doublings, 0), 20))
-    let length = max(min(pause ?? .zero, limits.longestAskedPause), min(doubled, limits.longestPause))
+    let doublings = isOfService ? failureCount - 1 : push.failureCount
+    let doubled = min(limits.firstPause * (1 << min(max(doublings, 0), 20)), limits.longestPause)
+    let length = max(min(pause ?? .zero, limits.longestAskedPause), doubled)
+    let lineLength = failure == .address ? doubled : length
     let until = now + length
-    if isNews || (failure == .service && pause != nil) { pausedUntil = max(pausedUntil ?? until, until) }
-    let servicePause = isNews ? length : nil
+    if isNews || (failure == .service && pause != nil) {
+      pausedUntil = max(pausedUntil ?? now, now + lineLength)
+    }
+    let servicePause = isNews ? lineLength : nil
     guard push.failureCount + 1 < limits.attempts, now - push.since < limits.longestWait else {
       rest(push, until: until, &room)
       return Retry(isKept: false, servicePause: servicePause)
@@ -228,5 +242,12 @@ struct PushLine: Sendable {
       for: push.key)
     due.add(push.key, at: until)
     return Retry(isKept: true, servicePause: servicePause)
+  }
+
+  /// True for a failure of the whole service. Addresses that fail tell of it once they are of several users.
+  private mutating func isOfService(_ failure: Failure, of user: String) -> Bool {
+    guard failure == .address else { return failure == .service }
+    if failedUsers.count < limits.failedUsers { failedUsers.insert(user) }
+    return failedUsers.count >= limits.failedUsers
   }
 }

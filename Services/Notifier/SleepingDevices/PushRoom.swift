@@ -14,6 +14,8 @@ struct PushLimits: Sendable {
   /// The last quarter of `underWayTogether` is for users with fewer pushes under way than this. So a few users whose
   /// places are slow can't have all.
   var fewOfUser = 4
+  /// Users at whose addresses a host has to fail, without a success between, before that pauses all of its pushes.
+  var failedUsers = 3
   /// Attempts of one push: with the pauses between them more than an hour, which a service may be away.
   var attempts = 24
   var firstPause = Duration.seconds(1)
@@ -22,6 +24,18 @@ struct PushLimits: Sendable {
   var longestAskedPause = Duration.seconds(3600)
   /// The time after which a push is given up.
   var longestWait = Duration.seconds(7200)
+
+  /// libcurl keeps up to four connections for each push that is under way.
+  private static let connectionsOfPush = 4
+
+  /// The most connections of all pushes.
+  var connectionCount: Int { underWayTogether * Self.connectionsOfPush }
+
+  /// Lowers the number of pushes under way, so that their connections take a quarter of the process's files at most.
+  mutating func fit(files: Int) {
+    underWayTogether = min(underWayTogether, max(files / 4 / Self.connectionsOfPush, 1))
+    underWayOfUser = min(underWayOfUser, max(underWayTogether / 4, 1))
+  }
 }
 
 /// Counts the pushes of all lines.

@@ -22,7 +22,7 @@ struct PushRoster: Sendable {
   /// The changes of what this notifier wakes.
   struct Change: Sendable, Equatable {
     var ended: [Int64] = []
-    var begun: [PushRegistration] = []
+    var begun: [Int64] = []
   }
 
   mutating func apply(_ page: FetchPushRegistrations.Reply) -> Change {
@@ -36,7 +36,7 @@ struct PushRoster: Sendable {
         change.ended.append(registration.id)
       }
       share.rank(registration.id)
-      if isOwn(registration.id) { change.begun.append(registration) }
+      if isOwn(registration.id) { change.begun.append(registration.id) }
     }
     revision = max(revision, page.revision)
     return change
@@ -78,11 +78,11 @@ struct PushRoster: Sendable {
     var change = Change()
     self.share = share
     self.share.forget { registrations[$0] == nil }
-    for (id, registration) in registrations where former.isOwn(id) != share.isOwn(id) {
-      if share.isOwn(id) { change.begun.append(registration) } else { change.ended.append(id) }
+    for id in registrations.keys where former.isOwn(id) != share.isOwn(id) {
+      if share.isOwn(id) { change.begun.append(id) } else { change.ended.append(id) }
     }
     change.ended.sort()
-    change.begun.sort { $0.id < $1.id }
+    change.begun.sort()
     return change
   }
 }

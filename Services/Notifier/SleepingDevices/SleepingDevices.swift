@@ -9,7 +9,8 @@ import Synchronization
 final class SleepingDevices: Sendable {
   private struct State {
     var roster: PushRoster
-    var listeners: [Int64: PingBoard.ListenerID] = [:]
+    /// The registrations that have a place on the board.
+    var listeners: [Int64: (listener: PingBoard.Listener, id: PingBoard.ListenerID)] = [:]
     var services = PushServices()
     var clients: PushClients
     var areServicesStale = true
@@ -17,6 +18,12 @@ final class SleepingDevices: Sendable {
     var records: PushRecords
     /// The time at which the sending task is woken next.
     var alarm: ContinuousClock.Instant?
+
+    /// - Returns: the registrations that changed.
+    mutating func note(_ change: PushRoster.Change) -> [Int64] {
+      for id in change.ended { records.forget(id) }
+      return change.ended + change.begun
+    }
   }
 
   private let switchboard: Switchboard
@@ -95,36 +102,50 @@ final class SleepingDevices: Sendable {
     look.yield()
   }
 
-  private func follow(_ others: [String]) {
+  /// Takes the share of this notifier among others.
+  func follow(_ others: [String]) {
     guard var share = state.withLock({ $0.roster.newShare(with: others) }) else { return }
     while true {
       let unranked = state.withLock { $0.roster.unranked(in: share) }
       // Without the lock, which pings need. Registrations that come meanwhile have another round.
       for id in unranked { share.rank(id) }
-      let change = state.withLock { [share] state in
-        state.roster.unranked(in: share).isEmpty ? state.roster.adopt(share) : nil
+      let changed = state.withLock { [share] state in
+        state.roster.unranked(in: share).isEmpty ? state.note(state.roster.adopt(share)) : nil
       }
-      if let change { return apply(change) }
+      if let changed { return settle(changed) }
     }
   }
 
-  private func apply(_ change: PushRoster.Change) {
-    for id in change.ended {
-      state.withLock { $0.records.forget(id) }
-      if let listener = state.withLock({ $0.listeners.removeValue(forKey: id) }) { switchboard.disconnect(listener) }
+  /// Takes a page of the directory's registrations.
+  /// - Returns: the registrations to settle.
+  func take(_ page: FetchPushRegistrations.Reply) -> [Int64] {
+    state.withLock { state in
+      let former = page.isFromStart ? PushRoster.Change(ended: state.roster.removeAll()) : PushRoster.Change()
+      return state.note(former) + state.note(state.roster.apply(page))
     }
-    for registration in change.begun {
-      let listener = switchboard.connect(
-        PingBoard.Listener(
-          registration.hearsEveryZone ? .stream : .courier,
-          scope: PingBoard.Scope(
-            container: registration.device.container, environment: registration.device.environment),
-          userRecordName: registration.device.userRecordName, devices: [registration.device.clientID]),
-        Receiver(registration.id, self))
-      // The map of notifiers and the directory may have begun it at the same time.
-      let earlier = state.withLock { $0.listeners.updateValue(listener, forKey: registration.id) }
-      if let earlier { switchboard.disconnect(earlier) }
+  }
+
+  /// Gives registrations their place on the board, or takes it, as the roster is now: its changes come from several
+  /// tasks, which settle them in any order.
+  func settle(_ ids: [Int64]) {
+    for id in ids {
+      state.withLock { state in
+        let listener = state.roster.isOwn(id) ? state.roster[id].map(Self.listener) : nil
+        let known = state.listeners[id]
+        guard listener != known?.listener else { return }
+        if let known { switchboard.disconnect(known.id) }
+        // The switchboard calls no receiver while it is locked.
+        state.listeners[id] = listener.map { ($0, switchboard.connect($0, Receiver(id, self))) }
+      }
     }
+  }
+
+  private static func listener(_ registration: PushRegistration) -> PingBoard.Listener {
+    let device = registration.device
+    return PingBoard.Listener(
+      registration.hearsEveryZone ? .stream : .courier,
+      scope: PingBoard.Scope(container: device.container, environment: device.environment),
+      userRecordName: device.userRecordName, devices: [device.clientID])
   }
 
   /// Reads what has changed in the directory.
@@ -145,15 +166,7 @@ final class SleepingDevices: Sendable {
     }
     while true {
       let page = try await share.call(FetchPushRegistrations(after: state.withLock { $0.roster.revision }))
-      apply(
-        state.withLock { state in
-          var change = PushRoster.Change()
-          if page.isFromStart { change.ended = state.roster.removeAll() }
-          let news = state.roster.apply(page)
-          change.ended += news.ended
-          change.begun = news.begun
-          return change
-        })
+      settle(take(page))
       if page.isLast { return }
     }
   }
@@ -276,13 +289,13 @@ final class SleepingDevices: Sendable {
 
   /// Ends a registration here and in the directory.
   private func end(_ registration: PushRegistration, _ share: ShareCalls) async {
-    let isCurrent = state.withLock { state in
-      guard state.roster[registration.id]?.revision == registration.revision else { return false }
+    let changed = state.withLock { state -> [Int64] in
+      guard state.roster[registration.id]?.revision == registration.revision else { return [] }
       state.roster.remove(registration.id)
-      return true
+      return state.note(PushRoster.Change(ended: [registration.id]))
     }
-    guard isCurrent else { return }
-    apply(PushRoster.Change(ended: [registration.id]))
+    guard !changed.isEmpty else { return }
+    settle(changed)
     let ended = EndPushRegistrations.Registration(id: registration.id, revision: registration.revision)
     do throws(RecordError) {
       _ = try await share.call(EndPushRegistrations(registrations: [ended]))
