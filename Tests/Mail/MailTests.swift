@@ -101,6 +101,29 @@ struct MailTests {
   func `only a refused receiver or content is a bounce, and no refused sender`(
     command: String, code: Int, kind: MailError.Kind
   ) async throws {
+    try await expectRefusal(of: command, "\(code) no", kind)
+  }
+
+  /// Most servers refuse a sender only when the receiver is named.
+  @Test(
+    arguments: [
+      ("RCPT", "553 5.7.1 <a@example.org>: Sender address rejected: not owned by user", .later),
+      ("RCPT", "554 5.7.1 <b@example.org>: Relay access denied", .later),
+      ("RCPT", "530-5.7.0 Authentication required.\r\n530 5.7.0 Learn more", .later), ("RCPT", "530 5.5.1 no", .later),
+      ("RCPT", "550 5.1.0 Sender address rejected: User unknown", .later), ("RCPT", "550 5.1.8 no", .later),
+      ("RCPT", "553 5.1.7 no", .later), (".", "554 5.7.1 our reputation", .later), (".", "552 5.3.4 no", .later),
+      ("RCPT", "550 5.1.1 User unknown", .refused), ("RCPT", "556 5.1.10 no", .refused),
+      ("RCPT", "550-5.1.1 no\r\n550 5.1.1", .refused), ("RCPT", "552 5.2.2 full", .refused),
+      ("RCPT", "550 5.4.1 no", .refused), (".", "554 5.6.0 no", .refused), ("RCPT", "550 5.7 no", .refused),
+      ("RCPT", "550 version 5.7.1", .refused), ("RCPT", "450 4.7.1 no", .later),
+    ] as [(String, String, MailError.Kind)])
+  func `an answer whose status is about the sender or the server is no bounce`(
+    command: String, answer: String, kind: MailError.Kind
+  ) async throws {
+    try await expectRefusal(of: command, answer, kind)
+  }
+
+  private func expectRefusal(of command: String, _ answer: String, _ kind: MailError.Kind) async throws {
     let listener = try Listener()
     let message = try message()
     let server = MailServer(url: "smtp://127.0.0.1:\(listener.port)", user: nil, password: nil)
@@ -108,13 +131,13 @@ struct MailTests {
       DispatchQueue.global().async {
         continuation.resume(returning: Result { () throws(MailError) in try server.send(message, timeout: 30) })
       }
-      MailConversation(listener, refused: command, code: code).run()
+      MailConversation(listener, refused: command, answer: answer).run()
     }
     guard case .failure(let error) = result else {
       Issue.record("the mail was taken")
       return
     }
-    #expect(error.kind == kind && error.reason.contains("(\(code))"), "\(error)")
+    #expect(error.kind == kind && error.reason.contains("(\(answer.prefix(3)))"), "\(error)")
   }
 
   private func message() throws -> MailMessage {
