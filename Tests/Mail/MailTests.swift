@@ -30,7 +30,7 @@ struct MailTests {
   /// The text that a reader of encoded words sees (RFC 2047).
   private func decoded(_ header: String) throws -> String {
     var bytes = Data()
-    for word in header.split(separator: " ") {
+    for word in header.split(separator: "\r\n ") {
       let match = try #require(word.wholeMatch(of: /=\?utf-8\?B\?([A-Za-z0-9+\/=]+)\?=/))
       #expect(word.utf8.count <= 75)
       bytes += try #require(Data(base64Encoded: String(match.1)))
@@ -52,6 +52,21 @@ struct MailTests {
     #expect(try decoded(HeaderText.encoded("Träume\u{2028}\u{85}x")) == "Träume  x")
     #expect(HeaderText.phrase("Photos of Ada") == "Photos of Ada")
     #expect(try decoded(HeaderText.phrase("Ada <eve@example.org>,")) == "Ada <eve@example.org>,")
+  }
+
+  @Test(arguments: ["👨‍👩‍👧‍👦", "a", "ä\u{301}\u{301}\u{301}"])
+  func `no line of a mail's head is longer than servers take`(_ character: String) throws {
+    let address = try #require(MailAddress("a@example.org"))
+    let text = String(repeating: character, count: 400)
+    let message = MailMessage(
+      from: address, fromName: text, to: address, subject: text, text: "", html: "", messageID: "1@example.org",
+      date: "", refusalURL: "")
+    for header in message.headers {
+      let lines = header.split(separator: "\r\n", omittingEmptySubsequences: false)
+      // RFC 5322: 78 bytes are a good length of a line, and 998 the most.
+      #expect(lines.allSatisfy { $0.utf8.count < 100 } && lines.dropFirst().allSatisfy { $0.hasPrefix(" =?") })
+    }
+    #expect(try decoded(String(message.headers[2].dropFirst("Subject: ".count))) == text)
   }
 
   @Test func `a mail's head is one line of ASCII for each header, with both ways to refuse`() throws {
