@@ -83,7 +83,7 @@ extension Directory {
   // MARK: Registrations
 
   /// A registration that changes nothing is not written, so that an app may register at each start. Its identifier is
-  /// its first revision, so none is used twice.
+  /// its first revision, so none is used twice. A device has one user: the registrations of others end.
   /// - Throws: `notFound` for the container or the user.
   func registerForPush(_ message: RegisterForPush) throws -> RegisterForPush.Reply {
     let device = message.device
@@ -96,6 +96,7 @@ extension Directory {
     let address = try MessagePackEncoder().encode(message.address)
     return try change {
       let container = try key(of: device.container)
+      let endedCount = try endOthers(of: message, userKey, container, target)
       let isKnown = try connection.statement(
         SQL(
           "pushRegistration.known",
@@ -107,7 +108,7 @@ extension Directory {
         userKey, container, device.environment.rawValue, target, device.clientID, device.grant,
         message.hearsEveryZone, address
       ).first { _ in true }
-      if isKnown == true { return RegisterForPush.Reply(isServed: true, isChanged: false) }
+      if isKnown == true { return RegisterForPush.Reply(isServed: true, isChanged: endedCount > 0) }
       try connection.statement(
         SQL(
           "pushRegistration.put",
