@@ -144,7 +144,7 @@ final class SleepingDevices: Sendable {
       }
     }
     while true {
-      let page = try await share.call(FetchPushRegistrations(after: state.withLock { $0.roster.revision }))
+      let page = try await share.call(state.withLock { $0.roster.question })
       apply(
         state.withLock { state in
           var change = PushRoster.Change()
@@ -276,16 +276,10 @@ final class SleepingDevices: Sendable {
 
   /// Ends a registration here and in the directory.
   private func end(_ registration: PushRegistration, _ share: ShareCalls) async {
-    let isCurrent = state.withLock { state in
-      guard state.roster[registration.id]?.revision == registration.revision else { return false }
-      state.roster.remove(registration.id)
-      return true
-    }
-    guard isCurrent else { return }
+    guard let message = state.withLock({ $0.roster.end(registration) }) else { return }
     apply(PushRoster.Change(ended: [registration.id]))
-    let ended = EndPushRegistrations.Registration(id: registration.id, revision: registration.revision)
     do throws(RecordError) {
-      _ = try await share.call(EndPushRegistrations(registrations: [ended]))
+      _ = try await share.call(message)
     } catch {
       // Dropped because the vendor says the same to the next push after a restart.
       log.warning("push registration not ended", ["reason": .text(error.reason)])

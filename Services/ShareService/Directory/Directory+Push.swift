@@ -121,7 +121,7 @@ extension Directory {
           address = excluded.address, renewed = excluded.renewed
           """)
       ).binding(
-        try DirectoryFormat.nextVersion(in: connection), userKey, container, device.environment.rawValue, target,
+        try nextRegistrationRevision(), userKey, container, device.environment.rawValue, target,
         device.clientID, device.grant, message.hearsEveryZone, address, clock.now
       ).run()
       try makeRoom(userKey, container, device.environment)
@@ -143,10 +143,14 @@ extension Directory {
   }
 
   /// A page of what changed after a revision.
-  func pushRegistrations(after known: Int64) throws -> FetchPushRegistrations.Reply {
+  /// - Parameter incarnation: of the revision; nil from a notifier that knows none.
+  func pushRegistrations(
+    after known: Int64, of incarnation: String? = nil
+  ) throws -> FetchPushRegistrations.Reply {
+    let current = try registrationIncarnation()
     let latest = try max(
       count("SELECT max(revision) FROM pushRegistration"), count("SELECT max(revision) FROM pushRegistrationEnd"))
-    let isFromStart = known > latest
+    let isFromStart = known > latest || !RegistrationIncarnation.has(known, of: incarnation, in: current)
     let revision = isFromStart ? 0 : known
     var (registrations, ended, last) = ([PushRegistration](), [Int64](), revision)
     var rowCount = 0
@@ -166,7 +170,7 @@ extension Directory {
     }
     return FetchPushRegistrations.Reply(
       registrations: registrations, ended: ended, revision: last, isFromStart: isFromStart,
-      isLast: rowCount < FetchPushRegistrations.pageLimit)
+      isLast: rowCount < FetchPushRegistrations.pageLimit, incarnation: current?.name)
   }
 
   /// Latest first, at most 1000.

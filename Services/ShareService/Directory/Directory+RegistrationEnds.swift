@@ -19,7 +19,7 @@ extension Directory {
     guard connection.changes > 0 else { return false }
     try connection.statement(
       SQL("pushRegistrationEnd.insert", "INSERT INTO pushRegistrationEnd (id, revision, ended) VALUES (?1, ?2, ?3)")
-    ).binding(id, try DirectoryFormat.nextVersion(in: connection), clock.now).run()
+    ).binding(id, try nextRegistrationRevision(), clock.now).run()
     try sweepEnds()
     return true
   }
@@ -39,6 +39,7 @@ extension Directory {
   ) throws {
     let (limit, now) = (endSliceCount, clock.now)
     var count = 0
+    try settleRegistrationIncarnation()
     repeat {
       let last = try DirectoryFormat.lastVersion(in: connection)
       try connection.statement(
@@ -115,7 +116,9 @@ extension Directory {
   /// Ends those that were not renewed meanwhile.
   func endPushRegistrations(_ message: EndPushRegistrations) throws {
     try change {
-      for ended in message.registrations {
+      let current = try registrationIncarnation()
+      for ended in message.registrations
+      where RegistrationIncarnation.has(ended.revision, of: message.incarnation, in: current) {
         let isCurrent = try connection.statement(
           SQL("pushRegistration.current", "SELECT 1 FROM pushRegistration WHERE id = ?1 AND revision = ?2")
         ).binding(ended.id, ended.revision).first { _ in true }
