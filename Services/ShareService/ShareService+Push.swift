@@ -23,7 +23,10 @@ extension ShareService {
       return Answer(FetchPushServices.Reply(services: rows.map(\.entry)))
     }
     handlers.on(FetchPushRegistrations.self) { message, _, _ in
-      Answer(try await Self.answering(log) { try await directory.pushRegistrations(after: message.after) })
+      Answer(
+        try await Self.answering(log) {
+          try await directory.pushRegistrations(after: message.after, of: message.incarnation)
+        })
     }
     handlers.on(EndPushRegistrations.self) { message, _, _ in
       try await Self.answering(log) { try await directory.endPushRegistrations(message) }

@@ -6,8 +6,8 @@ enum HeaderText {
   /// Bytes of text in one word: 60 letters of base64, within the 75 that a word has.
   private static let wordByteCount = 45
 
-  /// One line of ASCII: short plain text as it is, other text in words of base64. Characters that could end the line
-  /// become spaces.
+  /// Text in ASCII: short plain text as it is, other text in words of base64, each on a line of its own, because
+  /// servers refuse long lines (RFC 5321). Characters that could end the line become spaces.
   static func encoded(_ text: String) -> String {
     let line = oneLine(text)
     let isPlain = line.utf8.allSatisfy { (0x20...0x7e).contains($0) } && !line.contains("=?")
@@ -39,6 +39,6 @@ enum HeaderText {
       if words[words.count - 1].count + bytes.count > wordByteCount { words.append([]) }
       words[words.count - 1] += bytes
     }
-    return words.map { "=?utf-8?B?\(Base64.encode($0))?=" }.joined(separator: " ")
+    return words.map { "=?utf-8?B?\(Base64.encode($0))?=" }.joined(separator: "\r\n ")
   }
 }

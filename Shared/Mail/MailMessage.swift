@@ -31,7 +31,7 @@ public struct MailMessage: Hashable, Sendable {
     self.refusalURL = refusalURL
   }
 
-  /// Each is one line of ASCII, if identifier, date and URL are.
+  /// Each is ASCII, if identifier, date and URL are, in one line or folded.
   var headers: [String] {
     [
       "From: \(fromName.map { HeaderText.phrase($0) + " " } ?? "")<\(from)>", "To: <\(to)>",

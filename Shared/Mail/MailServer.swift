@@ -39,7 +39,7 @@ public struct MailServer: Hashable, Sendable {
     self.authorityFile = authorityFile
   }
 
-  /// True for a server on this machine: only there mail goes without TLS.
+  /// True for a server on this machine: only there mail goes without TLS, or with a certificate that proves nothing.
   private var isLocal: Bool {
     url.hasPrefix("smtp://127.0.0.1:") || url == "smtp://127.0.0.1" || url.hasPrefix("smtp://localhost:")
       || url == "smtp://localhost"
@@ -69,6 +69,11 @@ public struct MailServer: Hashable, Sendable {
     ccurl_set_long(handle, CURLOPT_TIMEOUT, timeout)
     ccurl_set_watcher(handle, isStopped, Unmanaged.passUnretained(stop).toOpaque())
     ccurl_set_long(handle, CURLOPT_USE_SSL, Int(isLocal ? CURLUSESSL_TRY.rawValue : CURLUSESSL_ALL.rawValue))
+    if isLocal {
+      // Mail servers come with a certificate that nobody signed, and begin TLS where they ask for a password.
+      ccurl_set_long(handle, CURLOPT_SSL_VERIFYPEER, 0)
+      ccurl_set_long(handle, CURLOPT_SSL_VERIFYHOST, 0)
+    }
     if let authorityFile { ccurl_set_string(handle, CURLOPT_CAINFO, authorityFile) }
     if let user, let password {
       ccurl_set_string(handle, CURLOPT_USERNAME, user)
@@ -87,7 +92,7 @@ public struct MailServer: Hashable, Sendable {
     Self.add(message, to: content, handle)
     ccurl_set_pointer(handle, CURLOPT_MIMEPOST, content.map { UnsafeRawPointer($0) })
     let conversation = Conversation()
-    ccurl_set_listener(handle, noteCommand, Unmanaged.passUnretained(conversation).toOpaque())
+    ccurl_set_listener(handle, noteLine, Unmanaged.passUnretained(conversation).toOpaque())
     let result = withExtendedLifetime((stop, conversation)) { curl_easy_perform(handle) }
     try Self.check(result, handle, conversation)
   }
@@ -113,7 +118,9 @@ public struct MailServer: Hashable, Sendable {
     let code = ccurl_response_code(handle)
     let reason = String(cString: curl_easy_strerror(result))
     // A wrong password or sender is the operator's mistake, and no property of the mail or its receiver.
-    let isRefused = (500...599).contains(code) && conversation.hasNamedReceiver
+    let isRefused =
+      (500...599).contains(code) && conversation.hasNamedReceiver
+      && EnhancedStatus(ofAnswer: conversation.answer)?.isOfSender != true
     throw MailError(kind: isRefused ? .refused : .later, reason: code == 0 ? reason : "\(reason) (\(code))")
   }
 }
@@ -121,17 +128,30 @@ public struct MailServer: Hashable, Sendable {
 /// How far a conversation has come; used by the thread that sends.
 private final class Conversation {
   var hasNamedReceiver = false
+  /// The last line of the server's, before the conversation's end.
+  var answer: [UInt8] = []
+  private var isOver = false
+
+  func noteCommand(_ line: UnsafeRawBufferPointer) {
+    if line.starts(with: "RCPT ".utf8) { hasNamedReceiver = true }
+    if line.starts(with: "QUIT".utf8) { isOver = true }
+  }
+
+  func noteAnswer(_ line: UnsafeRawBufferPointer) { if !isOver { answer = Array(line) } }
 }
 
-/// Called by libcurl with each command.
-private func noteCommand(
+/// Called by libcurl with each line of both sides.
+private func noteLine(
   _: UnsafeMutableRawPointer?, _ kind: curl_infotype, _ bytes: UnsafeMutablePointer<CChar>?, _ count: Int,
   _ context: UnsafeMutableRawPointer?
 ) -> Int32 {
-  guard kind == CURLINFO_HEADER_OUT, let context, let bytes else { return 0 }
-  let command = UnsafeRawBufferPointer(start: bytes, count: count)
-  if command.starts(with: "RCPT ".utf8) {
-    Unmanaged<Conversation>.fromOpaque(context).takeUnretainedValue().hasNamedReceiver = true
+  guard let context, let bytes else { return 0 }
+  let conversation = Unmanaged<Conversation>.fromOpaque(context).takeUnretainedValue()
+  let line = UnsafeRawBufferPointer(start: bytes, count: count)
+  switch kind {
+  case CURLINFO_HEADER_OUT: conversation.noteCommand(line)
+  case CURLINFO_HEADER_IN: conversation.noteAnswer(line)
+  default: break
   }
   return 0
 }

@@ -5,6 +5,7 @@ import email.policy
 import os
 import socket
 import ssl
+import subprocess
 from email.parser import BytesParser
 
 import requests
@@ -62,6 +63,17 @@ class ServerWithSTARTTLS(Controller):
         return SMTP(
             self.handler, tls_context=self.context, require_starttls=True, authenticator=self.mailbox.judge, auth_required=True
         )
+
+
+class ServerOfThisMachine(ServerWithSTARTTLS):
+    """Has a certificate that nobody signed and that names no address, as Debian's mail servers have it."""
+
+
+def own_certificate():
+    chain, key = f"{CERTIFICATES}/own.pem", f"{CERTIFICATES}/own-key.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    subprocess.run([*made, "-subj", "/CN=mail", "-keyout", key, "-out", chain], check=True, capture_output=True)
+    return chain, key
 
 
 def free_port():
@@ -124,8 +136,12 @@ ServerWithTLS.mailbox = ServerWithSTARTTLS.mailbox = mailbox
 ServerWithSTARTTLS.context = context
 secure = ServerWithTLS(mailbox, hostname="127.0.0.1", port=free_port(), ssl_context=context)
 starting = ServerWithSTARTTLS(mailbox, hostname="127.0.0.1", port=free_port(), ready_timeout=10)
+ServerOfThisMachine.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+ServerOfThisMachine.context.load_cert_chain(*own_certificate())
+local = ServerOfThisMachine(mailbox, hostname="127.0.0.1", port=free_port(), ready_timeout=10)
 secure.start()
 starting.start()
+local.start()
 try:
     with STEPS.step("without a server nobody gets mail"):
         operator("GET", "mail", status=404)
@@ -168,13 +184,19 @@ try:
         invite("Later", "Later", "bob@example.org", "early@example.org")
         until(lambda: mailbox.to("bob@example.org") and mailbox.to("early@example.org"), "the mails are there")
 
+    with STEPS.step("a server on this machine needs no certificate that anybody signed"):
+        server(f"smtp://127.0.0.1:{local.port}")
+        invite("Here", "Here", "zoe@example.org")
+        until(lambda: mailbox.to("zoe@example.org"), "the mail is there")
+
     with STEPS.step("everybody got as many mails as shares invited them, and nobody else any"):
         counts = {}
         for sender, receivers, _ in mailbox.mails:
             equal(sender, "photos@example.org")
             counts[receivers[0]] = counts.get(receivers[0], 0) + len(receivers)
-        equal(counts, {address: 1 for address in ("ida@example.org", "eve@example.org", "bob@example.org", "early@example.org")})
+        equal(counts, {f"{name}@example.org": 1 for name in ("ida", "eve", "bob", "early", "zoe")})
 finally:
     secure.stop()
     starting.stop()
+    local.stop()
 STEPS.done()

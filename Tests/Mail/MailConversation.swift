@@ -31,12 +31,12 @@ struct MailConversation {
   private let listener: Listener
   /// A command, or `.` for the end of a mail.
   private let refused: String
-  private let code: Int
+  private let refusal: String
 
-  init(_ listener: Listener, refused: String, code: Int) {
+  init(_ listener: Listener, refused: String, answer: String) {
     self.listener = listener
     self.refused = refused
-    self.code = code
+    refusal = answer
   }
 
   /// Blocks the thread until the client is gone.
@@ -55,7 +55,7 @@ struct MailConversation {
 
   private func answer(to command: String) -> String {
     // A client whose EHLO is refused says HELO.
-    if command == refused || refused == "EHLO" && command == "HELO" { return "\(code) no" }
+    if command == refused || refused == "EHLO" && command == "HELO" { return refusal }
     return command == "DATA" ? "354 go on" : "250 done"
   }
 

@@ -30,7 +30,7 @@ struct MailTests {
   /// The text that a reader of encoded words sees (RFC 2047).
   private func decoded(_ header: String) throws -> String {
     var bytes = Data()
-    for word in header.split(separator: " ") {
+    for word in header.split(separator: "\r\n ") {
       let match = try #require(word.wholeMatch(of: /=\?utf-8\?B\?([A-Za-z0-9+\/=]+)\?=/))
       #expect(word.utf8.count <= 75)
       bytes += try #require(Data(base64Encoded: String(match.1)))
@@ -52,6 +52,21 @@ struct MailTests {
     #expect(try decoded(HeaderText.encoded("Träume\u{2028}\u{85}x")) == "Träume  x")
     #expect(HeaderText.phrase("Photos of Ada") == "Photos of Ada")
     #expect(try decoded(HeaderText.phrase("Ada <eve@example.org>,")) == "Ada <eve@example.org>,")
+  }
+
+  @Test(arguments: ["👨‍👩‍👧‍👦", "a", "ä\u{301}\u{301}\u{301}"])
+  func `no line of a mail's head is longer than servers take`(_ character: String) throws {
+    let address = try #require(MailAddress("a@example.org"))
+    let text = String(repeating: character, count: 400)
+    let message = MailMessage(
+      from: address, fromName: text, to: address, subject: text, text: "", html: "", messageID: "1@example.org",
+      date: "", refusalURL: "")
+    for header in message.headers {
+      let lines = header.split(separator: "\r\n", omittingEmptySubsequences: false)
+      // RFC 5322: 78 bytes are a good length of a line, and 998 the most.
+      #expect(lines.allSatisfy { $0.utf8.count < 100 } && lines.dropFirst().allSatisfy { $0.hasPrefix(" =?") })
+    }
+    #expect(try decoded(String(message.headers[2].dropFirst("Subject: ".count))) == text)
   }
 
   @Test func `a mail's head is one line of ASCII for each header, with both ways to refuse`() throws {
@@ -101,6 +116,29 @@ struct MailTests {
   func `only a refused receiver or content is a bounce, and no refused sender`(
     command: String, code: Int, kind: MailError.Kind
   ) async throws {
+    try await expectRefusal(of: command, "\(code) no", kind)
+  }
+
+  /// Most servers refuse a sender only when the receiver is named.
+  @Test(
+    arguments: [
+      ("RCPT", "553 5.7.1 <a@example.org>: Sender address rejected: not owned by user", .later),
+      ("RCPT", "554 5.7.1 <b@example.org>: Relay access denied", .later),
+      ("RCPT", "530-5.7.0 Authentication required.\r\n530 5.7.0 Learn more", .later), ("RCPT", "530 5.5.1 no", .later),
+      ("RCPT", "550 5.1.0 Sender address rejected: User unknown", .later), ("RCPT", "550 5.1.8 no", .later),
+      ("RCPT", "553 5.1.7 no", .later), (".", "554 5.7.1 our reputation", .later), (".", "552 5.3.4 no", .later),
+      ("RCPT", "550 5.1.1 User unknown", .refused), ("RCPT", "556 5.1.10 no", .refused),
+      ("RCPT", "550-5.1.1 no\r\n550 5.1.1", .refused), ("RCPT", "552 5.2.2 full", .refused),
+      ("RCPT", "550 5.4.1 no", .refused), (".", "554 5.6.0 no", .refused), ("RCPT", "550 5.7 no", .refused),
+      ("RCPT", "550 version 5.7.1", .refused), ("RCPT", "450 4.7.1 no", .later),
+    ] as [(String, String, MailError.Kind)])
+  func `an answer whose status is about the sender or the server is no bounce`(
+    command: String, answer: String, kind: MailError.Kind
+  ) async throws {
+    try await expectRefusal(of: command, answer, kind)
+  }
+
+  private func expectRefusal(of command: String, _ answer: String, _ kind: MailError.Kind) async throws {
     let listener = try Listener()
     let message = try message()
     let server = MailServer(url: "smtp://127.0.0.1:\(listener.port)", user: nil, password: nil)
@@ -108,13 +146,13 @@ struct MailTests {
       DispatchQueue.global().async {
         continuation.resume(returning: Result { () throws(MailError) in try server.send(message, timeout: 30) })
       }
-      MailConversation(listener, refused: command, code: code).run()
+      MailConversation(listener, refused: command, answer: answer).run()
     }
     guard case .failure(let error) = result else {
       Issue.record("the mail was taken")
       return
     }
-    #expect(error.kind == kind && error.reason.contains("(\(code))"), "\(error)")
+    #expect(error.kind == kind && error.reason.contains("(\(answer.prefix(3)))"), "\(error)")
   }
 
   private func message() throws -> MailMessage {

@@ -15,6 +15,8 @@ import WebServices
 
 /// The push services and registrations of the tests' share service.
 final class PushBook: Sendable {
+  static let incarnation = "book"
+
   private let state = Mutex<
     (services: [PushServiceEntry], rows: [PushRegistration], ended: [EndPushRegistrations.Registration])
   >(
@@ -49,14 +51,17 @@ final class PushBook: Sendable {
       let last = state.rows.last?.revision ?? 0
       return FetchPushRegistrations.Reply(
         registrations: state.rows.filter { $0.revision > (revision > last ? 0 : revision) }, ended: [], revision: last,
-        isFromStart: revision > last, isLast: true)
+        isFromStart: revision > last, isLast: true, incarnation: Self.incarnation)
     }
   }
 
   /// Begins with other registrations, as a directory from an earlier backup does.
   func removeRegistrations() { state.withLock { $0.rows = [] } }
 
-  func end(_ message: EndPushRegistrations) { state.withLock { $0.ended += message.registrations } }
+  func end(_ message: EndPushRegistrations) {
+    #expect(message.incarnation == Self.incarnation)
+    state.withLock { $0.ended += message.registrations }
+  }
 }
 
 /// The tests' share service; user tokens are `token-<user>`.

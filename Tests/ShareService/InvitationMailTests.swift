@@ -271,6 +271,13 @@ import WebServices
         == String(repeating: "x", count: 79) + "…")
   }
 
+  @Test func `a title of few characters with many marks ends early`() {
+    let title = String(repeating: "a" + String(repeating: "\u{301}", count: 1000), count: 5)
+    let values = MailTemplate.Values(app: "A", inviter: "I", title: title, link: "l", stop: "s")
+    let subject = MailTemplate(subject: "{title}", text: "", html: "").filled(values).subject
+    #expect(subject.hasSuffix("…") && subject.unicodeScalars.count <= 321, "\(subject.unicodeScalars.count)")
+  }
+
   @Test(
     arguments: [
       (0, "Thu, 1 Jan 1970 00:00:00 +0000"), (951_782_400_000, "Tue, 29 Feb 2000 00:00:00 +0000"),

@@ -74,7 +74,7 @@ extension World {
       try file.execute(
         """
         ALTER TABLE user DROP COLUMN isSelfMade; ALTER TABLE user DROP COLUMN signOutCount;
-        DROP INDEX deviceSignInSession;
+        DROP INDEX pushRegistrationTarget; DROP INDEX deviceSignInSession;
         ALTER TABLE deviceSignIn DROP COLUMN session; PRAGMA user_version=\(format);
         """)
     case .postgreSQL:
@@ -82,6 +82,7 @@ extension World {
       defer { session.close() }
       try session.queue(Command("undo.column", "ALTER TABLE \"user\" DROP COLUMN isSelfMade"))
       try session.queue(Command("undo.signOuts", "ALTER TABLE \"user\" DROP COLUMN signOutCount"))
+      try session.queue(Command("undo.targets", "DROP INDEX pushRegistrationTarget"))
       try session.queue(Command("undo.sessions", "ALTER TABLE deviceSignIn DROP COLUMN session"))
       try session.queue(Command("undo.format", "UPDATE tenure SET format = \(format)"))
       try session.finish()

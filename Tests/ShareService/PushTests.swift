@@ -19,11 +19,17 @@ import Testing
   private static func message(_ user: String, _ url: String = "https://a.example/1", client: String = "phone")
     -> RegisterForPush
   {
+    message(user, .webhook(url: url, secret: "a secret of sixteen"), client: client)
+  }
+
+  private static func message(
+    _ user: String, _ address: PushAddress, client: String = "phone",
+    environment: Records.Environment = .development
+  ) -> RegisterForPush {
     RegisterForPush(
       device: RegisterForPush.Device(
-        container: World.container, environment: .development, userRecordName: user, clientID: client,
-        grant: ":t00"),
-      address: .webhook(url: url, secret: "a secret of sixteen"), hearsEveryZone: false)
+        container: World.container, environment: environment, userRecordName: user, clientID: client, grant: ":t00"),
+      address: address, hearsEveryZone: false)
   }
 
   @Test func `a registration is durable, and notifiers read it by its revision`() async throws {
@@ -52,7 +58,62 @@ import Testing
     #expect(second.registrations.map(\.id) == first.registrations.map(\.id))
   }
 
-  @Test func `a device of two users is woken for both, and each ends their own registration only`() async throws {
+  private static func browser(_ key: UInt8 = 4, _ secret: UInt8 = 5) -> PushAddress {
+    .web(
+      endpoint: "https://push.example/1", receiverKey: Array(repeating: key, count: 65),
+      secret: Array(repeating: secret, count: 16))
+  }
+
+  /// A world with services for devices of two users.
+  private static func worldOfDevices() async throws -> (World, ada: String, bob: String) {
+    let (world, ada) = try await Self.world()
+    let kinds: [PushServiceEntry.Kind] = [
+      .apns(teamID: "t", keyID: "k", privateKey: "", topic: "o", url: nil),
+      .webPush(contact: "mailto:ops@example.org", privateKey: []),
+    ]
+    for (number, kind) in kinds.enumerated() {
+      try await world.service.directory.addPushService(
+        PushServiceEntry(name: "devices-\(number)", container: nil, kind: kind))
+    }
+    return (world, ada, try await world.user("bob").recordName)
+  }
+
+  @Test(arguments: [.apns(deviceToken: "00ff", isSandbox: true), PushTests.browser()] as [PushAddress])
+  func `a device is woken for the user who registered it last`(_ address: PushAddress) async throws {
+    let (world, ada, bob) = try await Self.worldOfDevices()
+    let directory = world.service.directory
+    #expect(try await directory.registerForPush(Self.message(ada, address)).isChanged)
+    var page = try await directory.pushRegistrations(after: 0)
+    for user in [bob, ada] {
+      let former = page.registrations.map(\.id)
+      #expect(try await directory.registerForPush(Self.message(user, address)).isChanged)
+      page = try await directory.pushRegistrations(after: page.revision)
+      #expect(page.ended == former && former.count == 1)
+      #expect(page.registrations.map(\.device.userRecordName) == [user])
+    }
+    #expect(try await !directory.registerForPush(Self.message(ada, address)).isChanged)
+  }
+
+  @Test(
+    arguments: [
+      (PushTests.browser(), PushTests.browser(6), .development),
+      (PushTests.browser(), PushTests.browser(4, 6), .development),
+      (PushTests.browser(), PushTests.browser(), .production),
+      (.apns(deviceToken: "00ff", isSandbox: true), .apns(deviceToken: "00fe", isSandbox: true), .development),
+    ] as [(PushAddress, PushAddress, Records.Environment)])
+  func `a device with another token or other keys, or in another environment, is another one`(
+    _ one: PushAddress, _ other: PushAddress, in environment: Records.Environment
+  ) async throws {
+    let (world, ada, bob) = try await Self.worldOfDevices()
+    let directory = world.service.directory
+    for message in [Self.message(ada, one), Self.message(bob, other, environment: environment)] {
+      #expect(try await directory.registerForPush(message).isChanged)
+    }
+    let page = try await directory.pushRegistrations(after: 0)
+    #expect(page.registrations.map(\.device.userRecordName) == [ada, bob] && page.ended.isEmpty)
+  }
+
+  @Test func `a server of two users is called for both, and each ends their own registration only`() async throws {
     let (world, ada) = try await Self.world()
     let bob = try await world.user("bob").recordName
     let directory = world.service.directory
@@ -145,13 +206,14 @@ import Testing
   }
 
   @Test(.tags(.sqliteFile))
-  func `the end of an API token, and a list of a user's registrations, read no registrations of others`() async throws {
+  func `an API token's end, a user's list, and a device's new user read no registrations of others`() async throws {
     let (world, _) = try await Self.world()
     await world.service.close()
     let connection = try Connection(exclusive: world.folder.path + "/directory.sqlite", mode: .readWrite)
     for (query, index) in [
       (Directory.registrationsOfAPIToken, "pushRegistrationGrant (grantText>? AND grantText<?)"),
       (Directory.registrationsOfUser, "pushRegistration_2 (user=?)"),
+      (Directory.othersOfTarget, "pushRegistrationTarget (target=?)"),
     ] {
       let explain = SQL("plan \(query.name)", "EXPLAIN QUERY PLAN " + query.text)
       let plan = try connection.prepare(explain).all { $0.text(3) }

@@ -6,7 +6,8 @@ import ServiceBus
 /// All registrations are known to each notifier, and each is woken by one of them.
 struct PushRoster: Sendable {
   /// The next page of registrations follows this revision.
-  private(set) var revision: Int64 = 0
+  private var revision: Int64 = 0
+  private var incarnation: String?
   private var registrations: [Int64: PushRegistration] = [:]
   private var share: Share
 
@@ -25,6 +26,9 @@ struct PushRoster: Sendable {
     var begun: [Int64] = []
   }
 
+  /// The question for the next page.
+  var question: FetchPushRegistrations { FetchPushRegistrations(after: revision, incarnation: incarnation) }
+
   mutating func apply(_ page: FetchPushRegistrations.Reply) -> Change {
     var change = Change()
     for id in page.ended where registrations[id] != nil {
@@ -39,10 +43,20 @@ struct PushRoster: Sendable {
       if isOwn(registration.id) { change.begun.append(registration.id) }
     }
     revision = max(revision, page.revision)
+    incarnation = page.incarnation
     return change
   }
 
-  mutating func remove(_ id: Int64) {
+  /// Forgets a registration, unless another one has its place.
+  /// - Returns: the message that ends it in the directory.
+  mutating func end(_ registration: PushRegistration) -> EndPushRegistrations? {
+    guard registrations[registration.id] == registration else { return nil }
+    remove(registration.id)
+    return EndPushRegistrations(
+      registrations: [.init(id: registration.id, revision: registration.revision)], incarnation: incarnation)
+  }
+
+  private mutating func remove(_ id: Int64) {
     registrations[id] = nil
     share.forget(id)
   }

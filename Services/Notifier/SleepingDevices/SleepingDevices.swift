@@ -165,7 +165,7 @@ final class SleepingDevices: Sendable {
       }
     }
     while true {
-      let page = try await share.call(FetchPushRegistrations(after: state.withLock { $0.roster.revision }))
+      let page = try await share.call(state.withLock { $0.roster.question })
       settle(take(page))
       if page.isLast { return }
     }
@@ -289,16 +289,15 @@ final class SleepingDevices: Sendable {
 
   /// Ends a registration here and in the directory.
   private func end(_ registration: PushRegistration, _ share: ShareCalls) async {
-    let changed = state.withLock { state -> [Int64] in
-      guard state.roster[registration.id]?.revision == registration.revision else { return [] }
-      state.roster.remove(registration.id)
-      return state.note(PushRoster.Change(ended: [registration.id]))
+    let ended = state.withLock { state in
+      state.roster.end(registration).map {
+        (message: $0, changed: state.note(PushRoster.Change(ended: [registration.id])))
+      }
     }
-    guard !changed.isEmpty else { return }
-    settle(changed)
-    let ended = EndPushRegistrations.Registration(id: registration.id, revision: registration.revision)
+    guard let ended else { return }
+    settle(ended.changed)
     do throws(RecordError) {
-      _ = try await share.call(EndPushRegistrations(registrations: [ended]))
+      _ = try await share.call(ended.message)
     } catch {
       // Dropped because the vendor says the same to the next push after a restart.
       log.warning("push registration not ended", ["reason": .text(error.reason)])

@@ -83,7 +83,7 @@ extension Directory {
   // MARK: Registrations
 
   /// A registration that changes nothing is not written, so that an app may register at each start. Its identifier is
-  /// its first revision, so none is used twice.
+  /// its first revision, so none is used twice. A device has one user: the registrations of others end.
   /// - Throws: `notFound` for the container or the user.
   func registerForPush(_ message: RegisterForPush) throws -> RegisterForPush.Reply {
     let device = message.device
@@ -96,6 +96,7 @@ extension Directory {
     let address = try MessagePackEncoder().encode(message.address)
     return try change {
       let container = try key(of: device.container)
+      let endedCount = try endOthers(of: message, userKey, container, target)
       let isKnown = try connection.statement(
         SQL(
           "pushRegistration.known",
@@ -107,7 +108,7 @@ extension Directory {
         userKey, container, device.environment.rawValue, target, device.clientID, device.grant,
         message.hearsEveryZone, address
       ).first { _ in true }
-      if isKnown == true { return RegisterForPush.Reply(isServed: true, isChanged: false) }
+      if isKnown == true { return RegisterForPush.Reply(isServed: true, isChanged: endedCount > 0) }
       try connection.statement(
         SQL(
           "pushRegistration.put",
@@ -120,7 +121,7 @@ extension Directory {
           address = excluded.address, renewed = excluded.renewed
           """)
       ).binding(
-        try DirectoryFormat.nextVersion(in: connection), userKey, container, device.environment.rawValue, target,
+        try nextRegistrationRevision(), userKey, container, device.environment.rawValue, target,
         device.clientID, device.grant, message.hearsEveryZone, address, clock.now
       ).run()
       try makeRoom(userKey, container, device.environment)
@@ -142,10 +143,14 @@ extension Directory {
   }
 
   /// A page of what changed after a revision.
-  func pushRegistrations(after known: Int64) throws -> FetchPushRegistrations.Reply {
+  /// - Parameter incarnation: of the revision; nil from a notifier that knows none.
+  func pushRegistrations(
+    after known: Int64, of incarnation: String? = nil
+  ) throws -> FetchPushRegistrations.Reply {
+    let current = try registrationIncarnation()
     let latest = try max(
       count("SELECT max(revision) FROM pushRegistration"), count("SELECT max(revision) FROM pushRegistrationEnd"))
-    let isFromStart = known > latest
+    let isFromStart = known > latest || !RegistrationIncarnation.has(known, of: incarnation, in: current)
     let revision = isFromStart ? 0 : known
     var (registrations, ended, last) = ([PushRegistration](), [Int64](), revision)
     var rowCount = 0
@@ -165,7 +170,7 @@ extension Directory {
     }
     return FetchPushRegistrations.Reply(
       registrations: registrations, ended: ended, revision: last, isFromStart: isFromStart,
-      isLast: rowCount < FetchPushRegistrations.pageLimit)
+      isLast: rowCount < FetchPushRegistrations.pageLimit, incarnation: current?.name)
   }
 
   /// Latest first, at most 1000.

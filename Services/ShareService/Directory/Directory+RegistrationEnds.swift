@@ -1,6 +1,7 @@
 // Ends registrations of devices: one by one, and all of their credentials, their user or their container.
 
 import Crypto
+import MessagePack
 import Records
 import SQLite
 import ServiceBus
@@ -18,7 +19,7 @@ extension Directory {
     guard connection.changes > 0 else { return false }
     try connection.statement(
       SQL("pushRegistrationEnd.insert", "INSERT INTO pushRegistrationEnd (id, revision, ended) VALUES (?1, ?2, ?3)")
-    ).binding(id, try DirectoryFormat.nextVersion(in: connection), clock.now).run()
+    ).binding(id, try nextRegistrationRevision(), clock.now).run()
     try sweepEnds()
     return true
   }
@@ -38,6 +39,7 @@ extension Directory {
   ) throws {
     let (limit, now) = (endSliceCount, clock.now)
     var count = 0
+    try settleRegistrationIncarnation()
     repeat {
       let last = try DirectoryFormat.lastVersion(in: connection)
       try connection.statement(
@@ -72,6 +74,27 @@ extension Directory {
     }
   }
 
+  /// Ends the registrations of other users at the same device, within a change. A stranger who knows only the endpoint
+  /// of a browser ends none, and a server can be called for many users.
+  /// - Parameter target: SHA-256 of the address's.
+  /// - Returns: the number of those that ended.
+  func endOthers(of message: RegisterForPush, _ userKey: Int64, _ container: Int64, _ target: [UInt8]) throws -> Int {
+    if case .webhook = message.address { return 0 }
+    let others = try connection.statement(Self.othersOfTarget).binding(
+      target, container, message.device.environment.rawValue, userKey
+    ).all { (id: $0.int64(0), address: try MessagePackDecoder().decode(PushAddress.self, from: $0.blob(1))) }
+    let ended = others.filter { $0.address.isDevice(of: message.address) }
+    for other in ended { try endPushRegistration(other.id) }
+    return ended.count
+  }
+
+  static let othersOfTarget = SQL(
+    "pushRegistration.others",
+    """
+    SELECT id, address FROM pushRegistration WHERE target = ?1 AND +container = ?2 AND environment = ?3 AND user <> ?4
+    ORDER BY id
+    """)
+
   func unregisterFromPush(_ message: UnregisterFromPush) throws {
     try change {
       let found = try connection.statement(
@@ -93,7 +116,9 @@ extension Directory {
   /// Ends those that were not renewed meanwhile.
   func endPushRegistrations(_ message: EndPushRegistrations) throws {
     try change {
-      for ended in message.registrations {
+      let current = try registrationIncarnation()
+      for ended in message.registrations
+      where RegistrationIncarnation.has(ended.revision, of: message.incarnation, in: current) {
         let isCurrent = try connection.statement(
           SQL("pushRegistration.current", "SELECT 1 FROM pushRegistration WHERE id = ?1 AND revision = ?2")
         ).binding(ended.id, ended.revision).first { _ in true }
@@ -148,5 +173,12 @@ extension Directory {
     try endPushRegistrations(
       "apiToken", where: "id IN (\(Self.registrationsOfAPIToken.text))", beginning,
       String(beginning.dropLast()) + ";", hash)
+  }
+}
+
+extension PushAddress {
+  /// True for two addresses of one device.
+  fileprivate func isDevice(of other: PushAddress) -> Bool {
+    if case .apns = self { target == other.target } else { self == other }
   }
 }

@@ -38,6 +38,8 @@ actor Directory {
   nonisolated let sessions: SessionPolicy
   /// What keeps the directory from knowing of divisions that shards tell of, by shard.
   var splitProblems: [Int: String] = [:]
+  /// The incarnation of registrations that this connection begins with its first revision.
+  var ownIncarnation: (name: String, connectionCount: Int)?
   /// Registrations of devices that one statement ends.
   var endSliceCount = 10_000
   /// Environments as last read or written.

@@ -65,7 +65,8 @@ enum DirectoryFormat: Int64, CaseIterable {
   case selfMadeUsers = 22
   /// The sessions that allowed devices. Cost: none, the new column is NULL: earlier permissions end by their time.
   case sessionsOfDevices = 23
-  /// How often all sessions of a user were ended. Cost: none, the new column is 0.
+  /// How often all sessions of a user were ended, and an index of devices' places. Cost: the new column is 0, and one
+  /// step for each registration.
   case signOuts = 24
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
@@ -169,7 +170,11 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .networksOfDevices: Self.deviceNetworks
     case .selfMadeUsers: Self.newcomers
     case .sessionsOfDevices: Self.deviceSessions
-    case .signOuts: "ALTER TABLE user ADD COLUMN signOutCount INTEGER NOT NULL DEFAULT 0;"
+    case .signOuts:
+      """
+      ALTER TABLE user ADD COLUMN signOutCount INTEGER NOT NULL DEFAULT 0;
+      CREATE INDEX pushRegistrationTarget ON pushRegistration (target);
+      """
     }
   }
 

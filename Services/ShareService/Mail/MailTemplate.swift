@@ -44,6 +44,8 @@ struct MailTemplate: Hashable, Codable, Sendable {
 
     /// Longer texts end early: a mail is an invitation and no letter.
     private static let characterLimit = 80
+    /// A character can have any number of marks.
+    private static let scalarLimit = 320
 
     fileprivate func value(_ name: Substring) -> String? {
       switch name {
@@ -59,13 +61,15 @@ struct MailTemplate: Hashable, Codable, Sendable {
     /// One line, within the limit, in which no mail program finds a link.
     private static func shown(_ text: String) -> String {
       var line = ""
-      for scalar in text.unicodeScalars {
+      for scalar in text.unicodeScalars.prefix(scalarLimit) {
         switch scalar.properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator: line += " "
         default: line.unicodeScalars.append(scalar)
         }
       }
-      if line.count > characterLimit { line = line.prefix(characterLimit - 1) + "…" }
+      if line.count > characterLimit || !text.unicodeScalars.dropFirst(scalarLimit).isEmpty {
+        line = line.prefix(characterLimit - 1) + "…"
+      }
       return line.replacing("://", with: " ").replacing("www.", with: "www ")
     }
   }

@@ -238,25 +238,34 @@ public struct FetchPushRegistrations: Message {
     public let ended: [Int64]
     /// The revision that the next page follows.
     public let revision: Int64
-    /// True for the first page of all registrations, because the directory has none as late as the revision that was
-    /// named: it was restored from a backup.
+    /// True for the first page of all registrations, because the directory does not have all changes up to the revision
+    /// that was named: it was restored from a backup, or lost its last changes.
     public let isFromStart: Bool
     public let isLast: Bool
+    /// Names the revisions of this page; nil from an earlier release, and in a directory without any.
+    public var incarnation: String?
 
     public init(
-      registrations: [PushRegistration], ended: [Int64], revision: Int64, isFromStart: Bool = false, isLast: Bool
+      registrations: [PushRegistration], ended: [Int64], revision: Int64, isFromStart: Bool = false, isLast: Bool,
+      incarnation: String? = nil
     ) {
       self.registrations = registrations
       self.ended = ended
       self.revision = revision
       self.isFromStart = isFromStart
       self.isLast = isLast
+      self.incarnation = incarnation
     }
   }
 
   public let after: Int64
+  /// `Reply.incarnation` of that revision.
+  public var incarnation: String?
 
-  public init(after: Int64) { self.after = after }
+  public init(after: Int64, incarnation: String? = nil) {
+    self.after = after
+    self.incarnation = incarnation
+  }
 }
 
 /// Ends registrations that a vendor no longer knows, or whose credentials have ended.
@@ -278,6 +287,11 @@ public struct EndPushRegistrations: Message {
   }
 
   public let registrations: [Registration]
+  /// `FetchPushRegistrations.Reply.incarnation` of their revisions.
+  public var incarnation: String?
 
-  public init(registrations: [Registration]) { self.registrations = registrations }
+  public init(registrations: [Registration], incarnation: String? = nil) {
+    self.registrations = registrations
+    self.incarnation = incarnation
+  }
 }

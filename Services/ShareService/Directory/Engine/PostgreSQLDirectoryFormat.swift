@@ -20,7 +20,11 @@ enum PostgreSQLDirectoryFormat: Int64, CaseIterable {
     case .networksOfDevices: Self.deviceNetworks
     case .selfMadeUsers: Self.newcomers
     case .sessionsOfDevices: Self.deviceSessions
-    case .signOuts: "ALTER TABLE \"user\" ADD COLUMN signOutCount bigint NOT NULL DEFAULT 0"
+    case .signOuts:
+      """
+      ALTER TABLE "user" ADD COLUMN signOutCount bigint NOT NULL DEFAULT 0;
+      CREATE INDEX pushRegistrationTarget ON pushRegistration (target)
+      """
     }
   }
 
