@@ -62,7 +62,7 @@ struct AccountFileTests {
     await container.close()
   }
 
-  @Test func `what the app saves while a former account's objects are copied is saved in the file that has them`()
+  @Test func `a save that comes while a former account's objects are copied runs in the file that has them then`()
     async throws
   {
     defer { try? FileManager.default.removeItem(atPath: folder) }

@@ -22,7 +22,7 @@ final class OpenStore: Sendable {
 
   private struct State {
     var file: File
-    /// Whose objects are in the present file, too: what was to be saved in it is saved here.
+    /// The former file, if the present one has its objects, too. Saves that were to go there go here.
     var copied: UUID?
     var fetcher: ContentFetcher?
     /// Files in memory of accounts that may come back.
