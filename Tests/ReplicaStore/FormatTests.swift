@@ -34,7 +34,7 @@ struct FormatTests {
     return TestStore(folder: folder, replica: try await Replica.open(configuration, Photos.model))
   }
 
-  @Test(arguments: 1...4) func `a file of an earlier format has its objects and pairs`(format: Int) async throws {
+  @Test(arguments: 1...5) func `a file of an earlier format has its objects and pairs`(format: Int) async throws {
     let store = try await open(format)
     #expect(
       try await store.values("Photo", "P1")
@@ -55,7 +55,7 @@ struct FormatTests {
     #expect(try await reader.names(Query("Photo")).count == 2)
   }
 
-  @Test(arguments: 1...4)
+  @Test(arguments: 1...5)
   func `what waits in a file of an earlier format is sent in its order, and stays the user's until then`(format: Int)
     async throws
   {
@@ -92,7 +92,7 @@ struct FormatTests {
     #expect(try await store.outbox().count == (format == 1 ? 4 : 5))
   }
 
-  @Test(arguments: 1...4) func `the history of a file of an earlier format reads as before, and goes on`(format: Int)
+  @Test(arguments: 1...5) func `the history of a file of an earlier format reads as before, and goes on`(format: Int)
     async throws
   {
     let store = try await open(format)
@@ -116,7 +116,7 @@ struct FormatTests {
     #expect(try await replica.purgeHistory(before: .distantFuture, force: false) == 2)
   }
 
-  @Test(arguments: 1...4) func `a file of an earlier format is not opened to be read only, and stays as it is`(
+  @Test(arguments: 1...5) func `a file of an earlier format is not opened to be read only, and stays as it is`(
     format: Int
   ) async throws {
     try makeFile(format, path)
@@ -143,6 +143,18 @@ struct FormatTests {
     try await store.export()
     try await store.replica.reread(tag, as: nil)
     #expect(try await store.values("Tag", "T1") == nil)
+  }
+
+  @Test(arguments: 1...5) func `a save that a file of an earlier format keeps is sent when the app tries it again`(
+    format: Int
+  ) async throws {
+    let store = try await open(format)
+    let kept = try #require(try await store.replica.rejected().first?.identifier)
+    try await store.replica.retry(kept)
+    #expect(try await store.outbox().last?.changes.map(\.objectID) == ["R1"])
+    #expect(try await store.replica.rejected().isEmpty)
+    try await store.export()
+    #expect(try await store.replica.figures().pendingObjects == 0)
   }
 
   @Test func `a file of a later format is refused`() async throws {

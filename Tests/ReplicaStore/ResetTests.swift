@@ -83,6 +83,29 @@ func `objects of a paused zone stay through a reset, whose pages do not tell the
   #expect(try await save(7) == "r4")
 }
 
+@Test func `a save that is based on a state from before the server was restored names no position of its former life`()
+  async throws
+{
+  let store = try await TestStore.make()
+  try await store.replica.apply(page("t1", saved("Photo", "P1", ["size": .integer(1)])), event: nil)
+  let before = try store.replica.pin()
+  try await store.replica.sendAgain()
+  let meanwhile = try store.replica.pin()
+  try await store.replica.beginReset(reason: "test")
+  try await store.replica.apply(resetPage("r1", isDone: true, saved("Photo", "P1")), event: nil)
+  let after = try store.replica.pin()
+  func token(of generation: Generation) async throws -> String? {
+    var options = SaveOptions()
+    options.base = generation
+    let number = store.replica.lastNumber
+    _ = try await store.replica.save(options) { try $0.insert("Tag", "T\(number)") }
+    return try await store.outbox().last?.importToken
+  }
+  #expect(try await token(of: before) == nil)
+  #expect(try await token(of: meanwhile) == nil)
+  #expect(try await token(of: after) == "r1")
+}
+
 @Test func `a reset has the shares asked for that the store knows, because no page tells of one that is gone`()
   async throws
 {

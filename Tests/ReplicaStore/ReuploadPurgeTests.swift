@@ -151,3 +151,63 @@ import Testing
   try await store.export()
   #expect(try await store.replica.figures().pendingObjects == 0)
 }
+
+@Test(arguments: [true, false])
+func `a purge leaves a former account's objects that the server refused, and the app sends them again`(isKept: Bool)
+  async throws
+{
+  let store = try await TestStore.withZones()
+  var options = SaveOptions()
+  options.author = MirroringAuthor.reupload
+  _ = try await store.replica.save(options) { try $0.insert("Tag", "T9", ["name": .text("former")]) }
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+  let error = ServerError(status: 413, serverErrorCode: "QUOTA_EXCEEDED", reason: "no")
+  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  if isKept { try await store.replica.keep(identifier) } else { try await store.replica.revert(identifier) }
+  try await store.replica.apply(page("t2", ended(.delete)), event: nil)
+  #expect(try await store.names(Query("Tag")) == ["T2", "T9"])
+  #expect(try await store.replica.figures().pendingObjects == 1)
+  try await store.replica.retry(identifier)
+  #expect(try await store.outbox().flatMap(\.changes).map(\.objectID) == ["T9"])
+  // As before it was refused.
+  try await store.replica.apply(page("t3", ended(.delete)), event: nil)
+  #expect(try await store.names(Query("Tag")) == ["T2", "T9"])
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test func `a purge takes along what was refused of its zone, and nobody is offered to send it again`() async throws {
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+  let error = ServerError(status: 413, serverErrorCode: "QUOTA_EXCEEDED", reason: "no")
+  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  try await store.replica.revert(identifier)
+  // Another device has moved one object since.
+  try await store.replica.apply(page("t3", .move(objectID: "S1", from: zone, to: trips), ended(.delete)), event: nil)
+  #expect(try await store.replica.rejected().map { $0.objects.map(\.recordName) } == [["S1"]])
+  try await store.replica.apply(page("t4", ended(.delete, trips)), event: nil)
+  #expect(try await store.names(Query("Tag")).isEmpty)
+  #expect(try await store.replica.rejected().isEmpty)
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test func `an object that the user deletes after the server refused to take it again is not sent any more`()
+  async throws
+{
+  let store = try await TestStore.withZones()
+  try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+  let error = ServerError(status: 413, serverErrorCode: "QUOTA_EXCEEDED", reason: "no")
+  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  try await store.replica.revert(identifier)
+  try await store.save { try $0.delete("Tag", "T1") }
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 3)
+  try await store.replica.retry(identifier)
+  let again = try await store.sentAgain()
+  #expect(Set(again.keys) == ["A1", "P1", "S1"])
+  #expect(again["P1"]?.relationships?["tags"] == .toManyEdits(add: ["S1"], remove: []))
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}

@@ -22,6 +22,8 @@ final class OpenStore: Sendable {
 
   private struct State {
     var file: File
+    /// The former file, if the present one has its objects, too. Saves that were to go there go here.
+    var copied: UUID?
     var fetcher: ContentFetcher?
     /// Files in memory of accounts that may come back.
     var aside: [String: File] = [:]
@@ -50,6 +52,8 @@ final class OpenStore: Sendable {
   }
 
   var file: File { state.withLock { $0.file } }
+  /// Its objects were copied into the present file, which took its place.
+  func isCopied(_ file: File) -> Bool { state.withLock { $0.copied == file.identifier } }
   var replica: Replica { file.replica }
 
   func close() async {
@@ -122,21 +126,22 @@ final class OpenStore: Sendable {
       }
       follow(next)
     }
-    // Before the file is the store's: a process that ends here is asked again, and copies what is missing.
     let isCopied = decision == .reupload && store.scope == .private
-    if isCopied { try await next.replica.reupload(present.replica) }
-    try files?.select(user)
-    let fetcher = state.withLock { state in
-      state.file = next
-      state.aside[user] = nil
-      if files == nil, keepsFormer { state.aside[former] = present }
-      return state.fetcher
+    let select: @Sendable () throws(StoreError) -> Void = { [self] () throws(StoreError) in
+      try files?.select(user)
+      let fetcher = state.withLock { state in
+        state.file = next
+        state.copied = isCopied ? present.identifier : nil
+        state.aside[user] = nil
+        if files == nil, keepsFormer { state.aside[former] = present }
+        return state.fetcher
+      }
+      store.become(next.identifier)
+      if let fetcher { next.replica.setContentFetcher(fetcher) }
     }
-    store.become(next.identifier)
-    if let fetcher { next.replica.setContentFetcher(fetcher) }
+    // A process that ends before the file is the store's is asked again, and copies what is missing.
+    if isCopied { try await next.replica.reupload(present.replica, handOver: select) } else { try select() }
     present.replica.setContentFetcher { _ throws(StoreError) in throw .signedOut }
-    // Objects that the app saved beside the copy. Dropped because they stay in the former account's file.
-    if isCopied { try? await next.replica.reupload(present.replica) }
     for observer in observers(of: next.identifier) { observer.note(next.replica.wholeCommit) }
     return (
       file: next,

@@ -56,7 +56,8 @@ extension PersistentContainer {
     options.base = try generation?.pin(of: store)
     let file = store.file
     let rest = opened.filter { $0.store != store.store }
-    let saved = try await file.replica.save(options) { save in
+    let run: @Sendable (SaveTransaction) throws -> Value = { save in
+      guard !store.isCopied(file) else { throw StoreError.closed }
       let own = StoreSnapshot(store, save.snapshot)
       guard !rest.isEmpty else { return try body(SaveContext(save, nil, readable: [own])) }
       return try Self.read(rest, at: nil, []) { others in
@@ -68,7 +69,13 @@ extension PersistentContainer {
         return try result.get()
       }
     }
-    return Saved(
-      value: saved.value, transactionNumber: saved.number, token: HistoryToken([file.identifier: saved.number]))
+    do {
+      let saved = try await file.replica.save(options, run)
+      return Saved(
+        value: saved.value, transactionNumber: saved.number, token: HistoryToken([file.identifier: saved.number]))
+    } catch StoreError.closed where store.isCopied(file) {
+      // Somebody else has signed in, and has all that was in the file.
+      return try await self.save(in: store, options, basedOn: generation, isNamed: isNamed, isBound: isBound, body)
+    }
   }
 }

@@ -191,7 +191,8 @@ public final class SyncEngine: Sendable {
     try await replica(store).rejected().map(Rejection.init)
   }
 
-  /// Sends a rejected save again, as a save of now; of one that is kept for later what no later save changed.
+  /// Sends a rejected save again, as a save of now; of one that is kept for later what no later save changed that
+  /// waits or that the server has taken.
   public func retry(_ rejection: Rejection, in store: PersistentStore) async throws(StoreError) {
     try await replica(store).retry(rejection.id)
   }

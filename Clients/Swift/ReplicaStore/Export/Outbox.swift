@@ -94,10 +94,7 @@ struct Outbox {
   /// The contents that a transaction names.
   static func contents(of body: [UInt8]) throws -> [ContentName] {
     guard namesContent(body) else { return [] }
-    guard let transaction = try? Transaction(json: body) else {
-      throw StoreError.damaged("a transaction of the outbox can't be read")
-    }
-    return transaction.changes.flatMap { change in
+    return try transaction(body).changes.flatMap { change in
       (change.attributes ?? [:]).values.compactMap { value in
         guard case .asset(let asset) = value else { return nil }
         return ContentName(fileChecksum: asset.fileChecksum, byteCount: asset.size)
@@ -110,11 +107,29 @@ struct Outbox {
   func acknowledge(_ batch: ExportBatch) throws {
     for checksum in batch.checksums { try connection.statement(Self.contentArrived).binding(checksum).run() }
     try ExportedSaves(writer).keep(batch.rows)
+    try endEarlier(batch.rows)
     try remove(batch.rows)
     try WaitingSaves.noteAtServer(batch.checksums, connection)
     if try connection.statement(Self.isEmpty).first({ _ in true }) == nil {
       try connection.statement(Self.clearHalving).run()
     }
+  }
+
+  /// Earlier saves that are kept send nothing any more that the server has taken of these.
+  private func endEarlier(_ range: ClosedRange<Int64>) throws {
+    if try connection.statement(RejectedRow.anyKept).first({ _ in true }) == nil { return }
+    for row in try rows(Self.range, range.lowerBound, range.upperBound) {
+      let transaction = try Self.transaction(row.body)
+      let marks = PendingMarks(writer.tables, number: row.key, of: transaction)
+      for change in transaction.changes { try marks.endEarlier(change, than: row.number) }
+    }
+  }
+
+  private static func transaction(_ body: [UInt8]) throws -> Transaction {
+    guard let transaction = try? Transaction(json: body) else {
+      throw StoreError.damaged("a transaction of the outbox can't be read")
+    }
+    return transaction
   }
 
   /// Removes rows and what is pending because of them.
@@ -152,16 +167,21 @@ struct Outbox {
   }
 
   private func move(_ row: OutboxRow, _ error: ServerError, isConsequence: Bool) throws -> Rejected {
-    guard let transaction = try? Transaction(json: row.body) else {
-      throw StoreError.damaged("a transaction of the outbox can't be read")
-    }
+    let transaction = try Self.transaction(row.body)
     let objects = transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) }
     try connection.statement(Self.keepRejected).binding(
       transaction.transactionID, row.number, row.body, try error.json(), isConsequence, writer.now
     ).run()
+    if transaction.author == MirroringAuthor.reupload {
+      // The server lacks what is sent again, and so it would say that those objects are gone. Whatever the app decides,
+      // they wait.
+      let number = PendingMarks.number(ofRejected: row.number)
+      let marks = PendingMarks(writer.tables, number: number, of: transaction)
+      for change in transaction.changes { try marks.add(change) }
+    } else {
+      try RereadList(writer.snapshot).add(objects)
+    }
     try remove(row.key...row.key)
-    // The server lacks what is sent again, and so it would say that those objects are gone.
-    if transaction.author != MirroringAuthor.reupload { try RereadList(writer.snapshot).add(objects) }
     return Rejected(
       identifier: transaction.transactionID, transactionNumber: row.number, author: transaction.author,
       objects: objects, error: error, isConsequence: isConsequence,
@@ -170,9 +190,7 @@ struct Outbox {
 
   /// The identifier that all parts of a transaction share, and its objects.
   private func said(by body: [UInt8]) throws -> (identifier: Substring, objects: Set<String>) {
-    guard let transaction = try? Transaction(json: body) else {
-      throw StoreError.damaged("a transaction of the outbox can't be read")
-    }
+    let transaction = try Self.transaction(body)
     return (transaction.transactionID.prefix { $0 != "." }, Set(transaction.changes.map(\.objectID)))
   }
 

@@ -1,4 +1,4 @@
-// Which properties and pairs stay the user's since a rejected transaction is kept for later.
+// Which properties and pairs a save that waits, or that is kept for later, still has to send.
 
 import MirrorWire
 import SQLite
@@ -7,9 +7,10 @@ import SQLite
 /// go before them, and their marks are in `sentAgain`. Not Sendable: they live within the writer's transaction.
 struct PendingMarks {
   private let tables: ObjectTables
-  /// Below 0, unlike the keys of the outbox.
+  /// The key in the outbox, or below 0 that of a rejected transaction.
   private let number: Int64
   private let isSentAgain: Bool
+  private var connection: Connection { tables.connection }
 
   init(_ tables: ObjectTables, number: Int64, of transaction: Transaction) {
     self.tables = tables
@@ -26,68 +27,90 @@ struct PendingMarks {
     var target: Int64 = 0
   }
 
-  /// Marks what a change says, but for what a later save changed and has not sent.
+  // MARK: Changes
+
+  /// Marks what a change says.
   func add(_ change: ObjectChange) throws {
-    if let object = try objectSentAgain(by: change) { try run(Self.insertAgain, object) }
-    for mark in try marks(of: change) { try run(Self.insert, mark) }
+    for mark in try marks(of: change) {
+      if try isSentAgain && mark.property == Pending.wholeObject && !isNew(mark.object) {
+        try connection.statement(Self.insertAgain).binding(mark.object, number).run()
+      } else {
+        try run(Self.insert, mark)
+      }
+    }
   }
 
   func remove(_ change: ObjectChange) throws {
-    if let object = try objectSentAgain(by: change) { try run(Self.deleteAgain, object) }
-    for mark in try marks(of: change) { try run(Self.delete, mark) }
-  }
-
-  /// Gives the marks of a change to a row of the outbox.
-  func move(_ change: ObjectChange, to key: Int64) throws {
-    if let object = try objectSentAgain(by: change) {
-      try tables.connection.statement(Self.moveAgain).binding(object, number, key).run()
-    }
     for mark in try marks(of: change) {
-      try tables.connection.statement(Self.move).binding(mark.object, mark.property, mark.target, number, key).run()
+      try run(Self.delete, mark)
+      guard mark.property == Pending.wholeObject else { continue }
+      try connection.statement(Self.deleteAgain).binding(mark.object, number).run()
     }
   }
 
-  /// - Returns: what of the change is still marked; nil: nothing.
+  /// Ends what earlier saves that are kept would send of what a change says: the server has taken the change. A
+  /// deletion ends all of its object.
+  /// - Parameter transactionNumber: of the save that the server has taken.
+  func endEarlier(_ change: ObjectChange, than transactionNumber: Int64) throws {
+    let first = Self.number(ofRejected: transactionNumber)
+    for mark in try marks(of: change) {
+      if mark.property == Pending.deletion {
+        for sql in [Self.endObject, Self.endObjectAgain] {
+          try connection.statement(sql).binding(mark.object, first).run()
+        }
+      } else {
+        try connection.statement(Self.endMark).binding(mark.object, mark.property, mark.target, first).run()
+      }
+    }
+  }
+
+  // MARK: Kept saves
+
+  /// - Returns: what a rejected save is to send of the change: what is marked and no later save that waits tells. nil:
+  ///   nothing.
   func remaining(of change: ObjectChange) throws -> ObjectChange? {
     guard let entity = tables.schema.entities[change.entity] else { return nil }
     let object = try tables.key(of: change.objectID, entity)
-    switch change.changeType {
-    case .delete: return try has(Mark(object: object, property: Pending.deletion)) ? change : nil
-    case .insert:
-      if isSentAgain {
-        return try tables.connection.statement(Self.findAgain).binding(object, number).first { _ in change } ?? nil
-      }
-      return try has(Mark(object: object, property: Pending.wholeObject)) ? change : nil
-    case .update: break
-    }
     var rest = change
-    rest.attributes = try change.attributes?.filter { name, _ in
-      try entity.column(name).map { try has(Mark(object: object, property: $0.key)) } ?? false
+    switch change.changeType {
+    case .delete: return try remains(Mark(object: object, property: Pending.deletion)) ? change : nil
+    case .insert: guard try remains(Mark(object: object, property: Pending.wholeObject)) else { return nil }
+    case .update:
+      rest.attributes = try change.attributes?.filter { name, _ in try remains(name, object, entity) }
     }
     rest.relationships = try change.relationships?.reduce(into: [:]) { kept, one in
-      kept[one.key] = try remaining(one.value, one.key, object, entity)
+      guard case .toManyEdits(let add, let remove) = one.value else {
+        if try change.changeType == .insert || remains(one.key, object, entity) { kept[one.key] = one.value }
+        return
+      }
+      func marked(_ targets: [String]) throws -> [String] {
+        try targets.filter { try pair(one.key, object, $0, entity).map(remains) ?? false }
+      }
+      let (added, removed) = (try marked(add), try marked(remove))
+      if !added.isEmpty || !removed.isEmpty { kept[one.key] = .toManyEdits(add: added, remove: removed) }
     }
-    return rest.attributes?.isEmpty ?? true && rest.relationships?.isEmpty ?? true ? nil : rest
+    let isEmpty = rest.attributes?.isEmpty ?? true && rest.relationships?.isEmpty ?? true
+    return isEmpty && change.changeType == .update ? nil : rest
   }
 
-  private func remaining(_ value: RelationshipValue, _ name: String, _ object: Int64, _ entity: EntityPlan) throws
-    -> RelationshipValue?
-  {
-    guard case .toManyEdits(let add, let remove) = value else {
-      return try entity.column(name).map { try has(Mark(object: object, property: $0.key)) } ?? false ? value : nil
-    }
-    func rest(_ targets: [String]) throws -> [String] {
-      try targets.filter { try pair(name, object, $0, entity).map(has) ?? false }
-    }
-    let (added, removed) = (try rest(add), try rest(remove))
-    return added.isEmpty && removed.isEmpty ? nil : .toManyEdits(add: added, remove: removed)
+  private func remains(_ name: String, _ object: Int64, _ entity: EntityPlan) throws -> Bool {
+    try entity.column(name).map { try remains(Mark(object: object, property: $0.key)) } ?? false
   }
 
-  private func objectSentAgain(by change: ObjectChange) throws -> Int64? {
-    guard isSentAgain, change.changeType == .insert, let entity = tables.schema.entities[change.entity] else {
-      return nil
-    }
-    return try tables.key(of: change.objectID, entity)
+  private func remains(_ mark: Mark) throws -> Bool {
+    let isMarked = try connection.statement(Self.find).binding(
+      mark.object, mark.property, mark.target, number, mark.property == Pending.wholeObject
+    ).first { _ in true }
+    let isTold = try connection.statement(Self.findLater).binding(mark.object, mark.property, mark.target, -number)
+      .first { _ in true }
+    return isMarked != nil && isTold == nil
+  }
+
+  // MARK: Marks
+
+  /// An object of a former account is new here: the server has never had it.
+  private func isNew(_ object: Int64) throws -> Bool {
+    try connection.statement(Self.findNew).binding(object).first { _ in true } ?? false
   }
 
   private func marks(of change: ObjectChange) throws -> [Mark] {
@@ -96,7 +119,7 @@ struct PendingMarks {
     var marks: [Mark] = []
     switch change.changeType {
     case .delete: return [Mark(object: object, property: Pending.deletion)]
-    case .insert: if !isSentAgain { marks.append(Mark(object: object, property: Pending.wholeObject)) }
+    case .insert: marks.append(Mark(object: object, property: Pending.wholeObject))
     case .update:
       for name in change.attributes?.keys.sorted() ?? [] {
         if let column = entity.column(name) { marks.append(Mark(object: object, property: column.key)) }
@@ -113,42 +136,39 @@ struct PendingMarks {
   }
 
   private func pair(_ name: String, _ object: Int64, _ target: String, _ entity: EntityPlan) throws -> Mark? {
-    guard let relationship = entity.toMany[name], case .link(let link, let isFirst) = relationship.storage,
-      let destination = tables.schema.entities[relationship.destination]
-    else { return nil }
-    let other = try tables.key(of: target, destination)
-    let isOrdered = link.isSymmetric ? object <= other : isFirst
-    return Mark(
-      object: isOrdered ? object : other, property: link.firstKey, target: isOrdered ? other : object)
-  }
-
-  private func has(_ mark: Mark) throws -> Bool {
-    try tables.connection.statement(Self.find).binding(mark.object, mark.property, mark.target, number).first { _ in
-      true
-    } ?? false
+    try tables.pair(name, of: object, entity, with: target).map { pair in
+      Mark(object: pair.a, property: pair.link.firstKey, target: pair.b)
+    }
   }
 
   private func run(_ sql: SQL, _ mark: Mark) throws {
-    try tables.connection.statement(sql).binding(mark.object, mark.property, mark.target, number).run()
-  }
-
-  private func run(_ sql: SQL, _ object: Int64) throws {
-    try tables.connection.statement(sql).binding(object, number).run()
+    try connection.statement(sql).binding(mark.object, mark.property, mark.target, number).run()
   }
 
   private static let insertAgain = SQL(
-    "mark kept object", "INSERT OR IGNORE INTO sentAgain(object, number) VALUES (?, ?)")
+    "mark kept object", "INSERT OR REPLACE INTO sentAgain(object, number) VALUES (?, ?)")
   private static let deleteAgain = SQL(
     "remove mark of kept object", "DELETE FROM sentAgain WHERE object = ? AND number = ?")
-  private static let findAgain = SQL("is kept object", "SELECT 1 FROM sentAgain WHERE object = ? AND number = ?")
-  private static let moveAgain = SQL(
-    "move mark of kept object", "UPDATE sentAgain SET number = ?3 WHERE object = ?1 AND number = ?2")
   private static let insert = SQL(
     "mark pending", "INSERT OR IGNORE INTO pending(object, property, target, number) VALUES (?, ?, ?, ?)")
   private static let delete = SQL(
     "remove mark", "DELETE FROM pending WHERE object = ? AND property = ? AND target = ? AND number = ?")
+  private static let endMark = SQL(
+    "end earlier mark",
+    "DELETE FROM pending WHERE object = ? AND property = ? AND target = ? AND number > ? AND number < 0")
+  private static let endObject = SQL(
+    "end earlier marks of object", "DELETE FROM pending WHERE object = ? AND number > ? AND number < 0")
+  private static let endObjectAgain = SQL(
+    "end earlier mark of kept object", "DELETE FROM sentAgain WHERE object = ? AND number > ? AND number < 0")
+  private static let findNew = SQL(
+    "is new", "SELECT 1 FROM pending WHERE object = ? AND property = \(Pending.wholeObject) LIMIT 1")
   private static let find = SQL(
-    "is marked", "SELECT 1 FROM pending WHERE object = ? AND property = ? AND target = ? AND number = ?")
-  private static let move = SQL(
-    "move mark", "UPDATE pending SET number = ?5 WHERE object = ?1 AND property = ?2 AND target = ?3 AND number = ?4")
+    "is marked",
+    "SELECT 1 FROM pending WHERE object = ?1 AND property = ?2 AND target = ?3 AND number = ?4 "
+      + "UNION ALL SELECT 1 FROM sentAgain WHERE object = ?1 AND number = ?4 AND ?5")
+  /// Of saves that were made later and wait.
+  private static let findLater = SQL(
+    "is told later",
+    "SELECT 1 FROM pending p JOIN outbox o ON o.key = p.number WHERE p.object = ?1 AND o.number > ?4 "
+      + "AND (p.property = ?2 AND p.target = ?3 OR p.property = \(Pending.deletion)) LIMIT 1")
 }

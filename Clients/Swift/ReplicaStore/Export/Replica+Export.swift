@@ -35,6 +35,7 @@ extension Replica {
       try ExportedSaves(writer).sendAgain()
       var position = writer.position
       position.isTokenRefused = true
+      position.restoreCount = (position.restoreCount ?? 0) + 1
       outcome.position = position
       outcome.hasExports = true
     }

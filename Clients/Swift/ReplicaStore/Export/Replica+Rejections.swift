@@ -42,8 +42,7 @@ extension Replica {
 
   package func retry(_ identifier: String) async throws(StoreError) {
     let isSent = try await write { writer, outcome in
-      guard let row = try RejectedRow(identifier, writer.snapshot, writer.tables), try row.isKept else { return false }
-      // What no later save changed.
+      guard let row = try RejectedRow(identifier, writer.snapshot, writer.tables), row.isKept else { return false }
       outcome.hasExports = try row.enqueue { transaction in
         transaction.changes = try transaction.changes.compactMap(row.marks.remaining)
         transaction.importToken = writer.position.shownToken
@@ -69,7 +68,7 @@ extension Replica {
           let isRefused = try transaction.author == MirroringAuthor.reupload || list.contains(change.objectID)
           try save.apply(change, isRefused: isRefused)
         }
-        try save.tables.connection.statement(RejectedRow.delete).binding(identifier).run()
+        try row.forget()
       }
     } catch { throw storeError(error) }
   }
@@ -85,7 +84,7 @@ struct RejectedRow {
   let number: Int64
   let transaction: Transaction
   let marks: PendingMarks
-  private let decision: Int64
+  let isKept: Bool
   private let snapshot: Snapshot
   private let tables: ObjectTables
   private var connection: Connection { tables.connection }
@@ -96,7 +95,7 @@ struct RejectedRow {
       (row.int64(0), row.blob(1), row.int64(2))
     }
     guard let found else { return nil }
-    decision = found.2
+    isKept = found.2 == Self.kept
     self.identifier = identifier
     self.snapshot = snapshot
     self.tables = tables
@@ -105,35 +104,30 @@ struct RejectedRow {
     marks = PendingMarks(tables, number: PendingMarks.number(ofRejected: number), of: transaction)
   }
 
-  /// Also if later saves have changed all that it did. Files of earlier versions say so by its marks alone.
-  var isKept: Bool {
-    get throws {
-      try decision == Self.kept || transaction.changes.contains { try marks.remaining(of: $0) != nil }
-    }
-  }
-
   /// Puts what is left behind all that waits. The server stored nothing under the identifier.
   /// - Parameter change: leaves out and changes what is not sent as it was.
   /// - Returns: whether something is to be sent.
   func enqueue(_ change: (inout Transaction) throws -> Void) throws -> Bool {
     var rest = transaction
     try change(&rest)
-    try connection.statement(Self.delete).binding(identifier).run()
-    guard !rest.changes.isEmpty else { return false }
-    let deletedCount = rest.changes.count { $0.changeType == .delete }
-    let part = TransactionText.Part(
-      body: try rest.json(), savedCount: rest.changes.count - deletedCount, deletedCount: deletedCount)
-    let key = try Outbox.add(part, of: number, connection)
-    for change in rest.changes { try marks.move(change, to: key) }
-    let pending = PendingMarks(tables, number: key, of: transaction)
-    for change in rest.changes { try pending.add(change) }
-    return true
+    if !rest.changes.isEmpty {
+      let deletedCount = rest.changes.count { $0.changeType == .delete }
+      let part = TransactionText.Part(
+        body: try rest.json(), savedCount: rest.changes.count - deletedCount, deletedCount: deletedCount)
+      let pending = PendingMarks(tables, number: try Outbox.add(part, of: number, connection), of: transaction)
+      // Before its own marks go: they tell what is new here.
+      for change in rest.changes { try pending.add(change) }
+    }
+    try forget()
+    return !rest.changes.isEmpty
   }
 
   /// Its objects are those of an ended zone, or of a former account.
   var isSentAgain: Bool { transaction.author == MirroringAuthor.reupload }
 
+  /// Twice is once: marks that later saves ended do not come back.
   func keep() throws {
+    if isKept { return }
     for change in transaction.changes { try marks.add(change) }
     try connection.statement(Self.decide).binding(identifier, Self.kept).run()
   }
@@ -141,19 +135,26 @@ struct RejectedRow {
   func undo() throws { try connection.statement(Self.decide).binding(identifier, Self.undone).run() }
 
   func discard() throws {
-    for change in transaction.changes { try marks.remove(change) }
-    try connection.statement(Self.delete).binding(identifier).run()
+    try forget()
     try RereadList(snapshot).add(
       transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) })
   }
 
+  func forget() throws {
+    for change in transaction.changes { try marks.remove(change) }
+    try connection.statement(Self.delete).binding(identifier).run()
+  }
+
   /// Decisions.
   private static let (undone, kept): (Int64, Int64) = (1, 2)
+  /// For a select over rejected transactions `r`.
+  static let isKept = "r.isDecided = \(kept)"
 
   private static let columns = "SELECT identifier, number, body, error, isConsequence, at FROM rejected"
   static let all = SQL("rejected", "\(columns) ORDER BY number, identifier")
   static let undecided = SQL("undecided", "\(columns) WHERE isDecided = 0 ORDER BY number, identifier")
   private static let decide = SQL("decide", "UPDATE rejected SET isDecided = ?2 WHERE identifier = ?1")
+  static let anyKept = SQL("any kept", "SELECT 1 FROM rejected r WHERE \(isKept) LIMIT 1")
   static let find = SQL("find rejected", "SELECT number, body, isDecided FROM rejected WHERE identifier = ?")
-  static let delete = SQL("delete rejected", "DELETE FROM rejected WHERE identifier = ?")
+  private static let delete = SQL("delete rejected", "DELETE FROM rejected WHERE identifier = ?")
 }

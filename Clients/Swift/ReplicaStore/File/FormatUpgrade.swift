@@ -16,6 +16,7 @@ struct FormatUpgrade {
     }
     if format < 4 { try connection.execute(Self.toFormat4) }
     if format < 5 { try connection.execute(Self.toFormat5) }
+    if format < 6 { try connection.execute(Self.toFormat6) }
     try Meta(connection).set("format", Tables.format)
   }
 
@@ -77,6 +78,17 @@ struct FormatUpgrade {
     \(Tables.sentAgain)
     INSERT INTO sentAgain SELECT object, number FROM pending WHERE property = -2;
     DELETE FROM pending WHERE property = -2;
+    """
+
+  /// Of the saves that told one property the last had the only mark, and marks alone told a kept save from an undone
+  /// one.
+  private static let toFormat6 = """
+    ALTER TABLE pending RENAME TO pending5;
+    \(Tables.pending)
+    INSERT INTO pending(object, property, target, number) SELECT object, property, target, number FROM pending5;
+    DROP TABLE pending5;
+    UPDATE rejected SET isDecided = 2 WHERE isDecided = 1 AND (EXISTS (SELECT 1 FROM pending WHERE number =
+      -rejected.number) OR EXISTS (SELECT 1 FROM sentAgain s WHERE s.number = -rejected.number));
     """
 
   private static let numbers = SQL("transactions of format 2", "SELECT number FROM htransaction ORDER BY number")

@@ -133,7 +133,7 @@ package final class Replica: Sendable {
       let position: MirrorPosition = try Meta(reader.snapshot.connection).value("position")
       let lane = writer
       let generation = Generation(
-        number: number, importToken: position.shownToken, Lane("aquifer.generation", reader), hub
+        number: number, position, Lane("aquifer.generation", reader), hub
       ) {
         lane.post { $0.checkpoint() }
       }

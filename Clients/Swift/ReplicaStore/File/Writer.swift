@@ -154,7 +154,7 @@ final class Writer {
         transactionID: configuration.makeIdentifier().uuidString, timestamp: now, author: options.author,
         contextName: options.contextName,
         bundleID: configuration.bundleID, processID: configuration.processID,
-        importToken: options.base.map(\.importToken) ?? position.shownToken)
+        importToken: options.base.map { $0.token(at: position) } ?? position.shownToken)
       let written = try SaveCommit(save, header, isMirrored: configuration.isMirrored).write(number: number)
       outcome.hasExports = written.hasExports
       outcome.entityNames = save.touchedEntities

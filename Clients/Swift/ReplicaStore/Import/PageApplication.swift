@@ -87,11 +87,7 @@ final class PageApplication {
     let key: Int64
     if let found, found.state == Tables.State.here, found.entity == entity.key {
       key = found.key
-      let changed = try update(key, name, entity, values)
-      if !changed.isEmpty {
-        try history?.change(key, .update, changed.map { entity.columns[$0].key })
-        noteSaved(entity)
-      }
+      try update(key, entity, values, but: try userProperties(key, name, entity))
     } else {
       if let found, found.state == Tables.State.here, let other = schema.entitiesByKey[found.entity] {
         try tables.deleteRow(other, found.key)
@@ -134,9 +130,8 @@ final class PageApplication {
     return marked.contains(Pending.wholeObject) ? marked.union(try outbox().properties(name, entity)) : marked
   }
 
-  /// - Returns: the places of columns that changed.
-  private func update(_ key: Int64, _ name: String, _ entity: EntityPlan, _ values: [Literal?]) throws -> [Int] {
-    let mine = try userProperties(key, name, entity)
+  /// Changes the columns of an object that are not as told, but for the user's.
+  private func update(_ key: Int64, _ entity: EntityPlan, _ values: [Literal?], but mine: Set<Int64>) throws {
     let current = try tables.values(of: entity, key)
     var changed: [Int] = []
     for (place, column) in entity.columns.enumerated() where column.isStored {
@@ -144,7 +139,26 @@ final class PageApplication {
       try tables.set(column, of: entity, key, to: value)
       changed.append(place)
     }
-    return changed
+    guard !changed.isEmpty else { return }
+    try history?.change(key, .update, changed.map { entity.columns[$0].key })
+    noteSaved(entity)
+  }
+
+  /// Shows again what kept saves say of an object that was read anew, and that no save names that waits: one that was
+  /// made over them was refused, and is undone.
+  func showKept(_ name: String) throws {
+    guard let found = try snapshot.find(name), let entity = schema.entitiesByKey[found.entity] else { return }
+    let kept = try OutboxReplay(tables, schema, keptOf: found.key)
+    var values: [Literal?] = entity.columns.map { _ in nil }
+    if found.state == Tables.State.here {
+      try kept.overlay(name, entity, &values)
+      try update(found.key, entity, values, but: [])
+    } else if kept.inserts(name) {
+      try store(name, entity, zone: found.zone, tag: nil, values)
+    } else {
+      return
+    }
+    for (pair, isLinked) in try kept.pairs(of: found.key) { try change(pair, isLinked: isLinked) }
   }
 
   /// Empties an attribute whose content nobody has any more.
@@ -247,6 +261,10 @@ final class PageApplication {
   func setPair(_ pair: Pair, isLinked: Bool) throws {
     if try pending.hasPair(pair) { return }
     if isLinked, try pending.isDeleted(pair.a) || pending.isDeleted(pair.b) { return }
+    try change(pair, isLinked: isLinked)
+  }
+
+  private func change(_ pair: Pair, isLinked: Bool) throws {
     guard try tables.setPair(pair, isLinked: isLinked) else { return }
     savedCount += 1
     for key in [pair.a, pair.b] {
@@ -301,7 +319,7 @@ final class PageApplication {
   /// Sends no object of the zone again that waits for it after an earlier end.
   func dropSentAgain(of zoneID: ZoneID) throws {
     let isHome = zoneID.zoneName == ZoneID.homeName
-    try ZoneReupload.drop(try zone(zoneID), isHome: isHome, snapshot, tables.connection)
+    try ZoneReupload.drop(try zone(zoneID), isHome: isHome, snapshot, tables)
   }
 
   // MARK: Contents

@@ -47,22 +47,57 @@ struct OutboxReplay {
   /// In order, by name.
   private let changes: [String: [ObjectChange]]
 
+  /// All that waits or is kept.
   init(_ tables: ObjectTables, _ schema: StoreSchema) throws {
+    try self.init(tables, schema, tables.connection.statement(Self.bodies))
+  }
+
+  /// What kept saves say of one object, and more.
+  init(_ tables: ObjectTables, _ schema: StoreSchema, keptOf object: Int64) throws {
+    try self.init(tables, schema, tables.connection.statement(Self.keptBodies).binding(object))
+  }
+
+  private init(_ tables: ObjectTables, _ schema: StoreSchema, _ select: Statement) throws {
     self.tables = tables
     self.schema = schema
-    let bodies = try tables.connection.statement(Self.bodies).all { (body: $0.blob(0), isRejected: $0.int64(1) == 0) }
+    let rows = try select.all { (body: $0.blob(0), number: $0.int64(1), isRejected: $0.int64(2) == 0) }
     var changes: [String: [ObjectChange]] = [:]
-    for (body, isRejected) in bodies {
+    for (body, number, isRejected) in rows {
       guard let transaction = try? Transaction(json: body) else {
         throw StoreError.damaged("a transaction of the outbox can't be read")
       }
       // The states of other devices go before objects that are sent again.
       if isRejected, transaction.author == MirroringAuthor.reupload { continue }
+      let marks = PendingMarks(tables, number: PendingMarks.number(ofRejected: number), of: transaction)
       for change in transaction.changes where change.changeType != .delete {
+        guard let change = isRejected ? try marks.remaining(of: change) : change else { continue }
         changes[change.objectID, default: []].append(change)
       }
     }
     self.changes = changes
+  }
+
+  func inserts(_ name: String) -> Bool { changes[name]?.contains { $0.changeType == .insert } ?? false }
+
+  /// The pairs of an object that changes tell, in order.
+  func pairs(of object: Int64) throws -> [(pair: Pair, isLinked: Bool)] {
+    var pairs: [(pair: Pair, isLinked: Bool)] = []
+    for (name, changes) in changes.sorted(by: { $0.key < $1.key }) {
+      for change in changes {
+        guard let entity = schema.entities[change.entity] else { continue }
+        let owner = try tables.key(of: name, entity)
+        for (relationship, value) in (change.relationships ?? [:]).sorted(by: { $0.key < $1.key }) {
+          guard case .toManyEdits(let add, let remove) = value else { continue }
+          for (targets, isLinked) in [(add, true), (remove, false)] {
+            for target in targets {
+              let pair = try tables.pair(relationship, of: owner, entity, with: target)
+              if let pair, pair.a == object || pair.b == object { pairs.append((pair, isLinked)) }
+            }
+          }
+        }
+      }
+    }
+    return pairs
   }
 
   /// Puts pending edits onto an object.
@@ -93,7 +128,11 @@ struct OutboxReplay {
 
   private static let bodies = SQL(
     "bodies",
-    "SELECT body, key FROM (SELECT body, number, 0 AS key FROM rejected r WHERE EXISTS "
-      + "(SELECT 1 FROM pending p WHERE p.number = -r.number) UNION ALL SELECT body, number, key FROM outbox o "
+    "SELECT body, number, key FROM (SELECT body, number, 0 AS key FROM rejected r WHERE \(RejectedRow.isKept) "
+      + "UNION ALL SELECT body, number, key FROM outbox o "
       + "WHERE NOT EXISTS (SELECT 1 FROM sentAgain s WHERE s.number = o.key)) ORDER BY key, number")
+  private static let keptBodies = SQL(
+    "kept bodies",
+    "SELECT body, number, 0 FROM rejected r WHERE \(RejectedRow.isKept) AND -number IN (SELECT number FROM pending "
+      + "WHERE number < 0 AND (object = ?1 OR target = ?1)) ORDER BY number")
 }

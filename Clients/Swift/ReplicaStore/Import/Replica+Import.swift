@@ -90,6 +90,7 @@ extension Replica {
         // One that the server does not have yet is known to be sent again.
         try application.delete(object.recordName)
       }
+      try application.showKept(object.recordName)
       try RereadList(writer.snapshot).remove(object)
       try writer.finish(history, author: MirroringAuthor.importing, application, &outcome)
       outcome.isImport = true

@@ -66,31 +66,59 @@ struct ZoneReupload {
 
   // MARK: Purges
 
-  /// Takes the objects of a purged zone out of what waits to be sent again. Other objects of their rows stay: another
-  /// device may have moved an object here from the zone that ended.
-  static func drop(_ zone: Int64, isHome: Bool, _ snapshot: Snapshot, _ connection: Connection) throws {
+  /// Takes the objects of a purged zone out of what waits to be sent again, or was refused. Other objects of their rows
+  /// stay: another device may have moved an object here from the zone that ended.
+  static func drop(_ zone: Int64, isHome: Bool, _ snapshot: Snapshot, _ tables: ObjectTables) throws {
+    let connection = tables.connection
     try forget(zone, connection)
     guard try connection.statement(isMarked).binding(zone, isHome).first({ _ in true }) != nil else { return }
     let pending = try PendingEdits(connection)
     // An object with many pairs is in several rows, and its mark names the last one, so all rows are read.
-    for row in try connection.statement(rows).all({ $0.int64(0) }) {
-      guard let body = try connection.statement(body).binding(row).first({ $0.blob(0) }),
-        var transaction = try? Transaction(json: body)
-      else { throw StoreError.damaged("a transaction of the outbox can't be read") }
-      guard transaction.author == MirroringAuthor.reupload else { continue }
-      let count = transaction.changes.count
-      try transaction.changes.removeAll { change in
-        // One that came with another account's objects is new here, and stays.
-        guard let found = try snapshot.find(change.objectID), try !pending.isNew(found.key) else { return false }
-        return found.zone == zone || isHome && found.zone == nil
-      }
-      if transaction.changes.isEmpty {
-        try connection.statement(dropRow).binding(row).run()
-      } else if transaction.changes.count < count {
-        try connection.statement(setBody).binding(row, transaction.changes.count, try transaction.json()).run()
+    for table in [Rows.waiting, .rejected] {
+      for (row, number) in try connection.statement(table.keys).all({ ($0.text(0), $0.int64(1)) }) {
+        guard let body = try connection.statement(table.body).binding(row).first({ $0.blob(0) }),
+          var transaction = try? Transaction(json: body)
+        else { throw StoreError.damaged("a transaction of the outbox can't be read") }
+        guard transaction.author == MirroringAuthor.reupload else { continue }
+        let marks = PendingMarks(tables, number: number, of: transaction)
+        let count = transaction.changes.count
+        try transaction.changes.removeAll { change in
+          // One that came with another account's objects is new here, and stays.
+          guard let found = try snapshot.find(change.objectID), try !pending.isNew(found.key),
+            found.zone == zone || isHome && found.zone == nil
+          else { return false }
+          try marks.remove(change)
+          return true
+        }
+        if transaction.changes.isEmpty {
+          try connection.statement(table.drop).binding(row).run()
+        } else if transaction.changes.count < count {
+          try connection.statement(table.setBody).binding(row, try transaction.json(), transaction.changes.count).run()
+        }
       }
     }
     try connection.statement(dropMarks).binding(zone, isHome).run()
+  }
+
+  /// The statements of a table of transactions: the outbox, or the rejected ones.
+  private struct Rows {
+    /// With the numbers of their marks.
+    let keys: SQL
+    let body: SQL
+    let drop: SQL
+    let setBody: SQL
+
+    static let waiting = Rows("outbox", key: "key", number: "key", count: "savedCount")
+    static let rejected = Rows("rejected", key: "identifier", number: "-number", count: nil)
+
+    private init(_ table: String, key: String, number: String, count: String?) {
+      keys = SQL("keys of \(table)", "SELECT \(key), \(number) FROM \(table) ORDER BY \(key)")
+      body = SQL("body of \(table)", "SELECT body FROM \(table) WHERE \(key) = ?")
+      drop = SQL("drop from \(table)", "DELETE FROM \(table) WHERE \(key) = ?")
+      let counts = count.map { ", \($0) = ?3" } ?? ""
+      // Each takes three values; a refused transaction has no count.
+      setBody = SQL("shorten \(table)", "UPDATE \(table) SET body = ?2\(counts) WHERE \(key) = ?1 AND ?3 > 0")
+    }
   }
 
   // MARK: Slices
@@ -243,10 +271,6 @@ struct ZoneReupload {
   private static let ofZone = "object IN (SELECT _pk FROM object WHERE zone = ?1 OR ?2 AND zone IS NULL)"
   private static let isMarked = SQL("is sent again of zone", "SELECT 1 FROM sentAgain WHERE \(ofZone) LIMIT 1")
   private static let dropMarks = SQL("drop marks of reupload", "DELETE FROM sentAgain WHERE \(ofZone)")
-  private static let rows = SQL("keys of outbox", "SELECT key FROM outbox ORDER BY key")
-  private static let body = SQL("body of outbox", "SELECT body FROM outbox WHERE key = ?")
-  private static let dropRow = SQL("drop reupload", "DELETE FROM outbox WHERE key = ?")
-  private static let setBody = SQL("shorten reupload", "UPDATE outbox SET savedCount = ?2, body = ?3 WHERE key = ?1")
   private static let keepContent = SQL(
     "keep content until it is sent",
     "UPDATE content SET isAtServer = 0, downloadURL = NULL, expiry = NULL, receipt = NULL, receiptExpiry = NULL "

@@ -24,6 +24,8 @@ package struct MirrorPosition: Sendable, Equatable, Codable {
   var tokenBeforeReset: String?
   /// The server was restored since, and refuses the token of what the store shows.
   var isTokenRefused: Bool?
+  /// Restores of the server that the store has heard of; nil: none.
+  var restoreCount: Int?
   /// Resets given up since one was done.
   package var failedResetCount = 0
   /// The hash and identifier of the latest set-up that the server took. Another one is due when they differ.

@@ -43,8 +43,8 @@ package protocol MirroredStore: Sendable {
   /// What a rejected transaction did stays the user's, as if it waited to be sent: the app shows it, and imports leave
   /// it alone, until it is retried or discarded.
   func keep(_ identifier: String) async throws(StoreError)
-  /// Sends a rejected transaction again, behind all that is pending: of one that is kept what no later save changed,
-  /// else what it did, as a save of now.
+  /// Sends a rejected transaction again, behind all that is pending: of one that is kept what the server has taken
+  /// of no later save and none that waits tells, else what it did, as a save of now.
   func retry(_ identifier: String) async throws(StoreError)
   /// Forgets it. Its objects become what the server has (`objectsToReread`): those that were to be sent again go, but
   /// for those that another device has sent.

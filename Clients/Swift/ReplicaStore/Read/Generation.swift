@@ -6,24 +6,31 @@ import Synchronization
 /// beginning anew, so the store ends the oldest ones when the log grows too long.
 package final class Generation: Sendable {
   package let number: Int64
-  /// What the store had imported then.
-  let importToken: String?
+  private let position: MirrorPosition
   private let lane: Lane<Reader>
   private let hub: CommitHub
   private let hasEnded = Mutex(false)
   private let ended: @Sendable () -> Void
 
   init(
-    number: Int64, importToken: String?, _ lane: Lane<Reader>, _ hub: CommitHub, ended: @escaping @Sendable () -> Void
+    number: Int64, _ position: MirrorPosition, _ lane: Lane<Reader>, _ hub: CommitHub,
+    ended: @escaping @Sendable () -> Void
   ) {
     self.number = number
-    self.importToken = importToken
+    self.position = position
     self.lane = lane
     self.hub = hub
     self.ended = ended
   }
 
   deinit { release() }
+
+  /// The token of what it shows, which a save names that is based on it.
+  /// - Parameter present: of the store now.
+  /// - Returns: nil: the server knows none. One that was restored since refuses those of its former life.
+  func token(at present: MirrorPosition) -> String? {
+    position.restoreCount == present.restoreCount ? position.shownToken : nil
+  }
 
   /// History transactions that it does not see.
   package var age: Int { Int(hub.lastNumber - number) }

@@ -105,6 +105,16 @@ final class ObjectTables {
     return isChanged
   }
 
+  /// The pair that a change of an object tells; nil: the relationship has no pairs.
+  func pair(_ name: String, of object: Int64, _ entity: EntityPlan, with target: String) throws -> Pair? {
+    guard let relationship = entity.toMany[name], case .link(let link, let isFirst) = relationship.storage,
+      let destination = schema.entities[relationship.destination]
+    else { return nil }
+    let other = try key(of: target, destination)
+    let isOrdered = link.isSymmetric ? object <= other : isFirst
+    return Pair(link: link, a: isOrdered ? object : other, b: isOrdered ? other : object)
+  }
+
   /// The pairs that an object is an end of; those of a symmetric relationship once.
   func pairs(_ link: LinkTable, of key: Int64) throws -> [Pair] {
     let sql = SQL("pairs of \(link.table)", "SELECT a, b FROM \(link.table) WHERE a = ?1 OR b = ?1 ORDER BY a, b")

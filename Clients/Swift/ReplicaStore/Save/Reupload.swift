@@ -7,20 +7,29 @@ import SQLite
 extension Replica {
   /// Inserts the objects of another file of the same model, in one save. Objects that the store has, or that were
   /// deleted in it, stay as they are, so twice is once. An event tells how many came, and which contents are not here.
-  package func reupload(_ former: Replica) async throws(StoreError) {
+  /// - Parameter handOver: runs at the end. Nobody saves in the other file from the first object on until it has run.
+  package func reupload(
+    _ former: Replica, handOver: @escaping @Sendable () throws -> Void = {}
+  ) async throws(StoreError) {
     var options = SaveOptions()
     options.author = MirroringAuthor.reupload
     options.areValuesAccepted = true
     do {
-      _ = try await save(options) { [configuration] save in
-        let start = configuration.now()
-        var reupload = Reupload(save)
-        try former.readNow { source in try reupload.insertObjects(of: source) }
-        guard !reupload.names.isEmpty else { return }
-        try EventLog(save.tables.connection).keep(
-          MirrorEvent(
-            identifier: configuration.makeIdentifier(), kind: .import, startDate: start, endDate: configuration.now(),
-            succeeded: reupload.errors.isEmpty, errors: reupload.errors, savedCount: reupload.names.count))
+      try await former.writer.run { [options, writer, configuration] source in
+        try writer.runNow { writer in
+          _ = try writer.save(options) { save in
+            let start = configuration.now()
+            var reupload = Reupload(save)
+            try reupload.insertObjects(of: source.snapshot)
+            guard !reupload.names.isEmpty else { return }
+            try EventLog(save.tables.connection).keep(
+              MirrorEvent(
+                identifier: configuration.makeIdentifier(), kind: .import, startDate: start,
+                endDate: configuration.now(), succeeded: reupload.errors.isEmpty, errors: reupload.errors,
+                savedCount: reupload.names.count))
+          }
+        }
+        try handOver()
       }
     } catch { throw storeError(error) }
   }

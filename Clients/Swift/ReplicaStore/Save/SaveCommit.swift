@@ -96,7 +96,7 @@ struct SaveCommit {
   }
 
   private static let pend = SQL(
-    "pend", "INSERT OR REPLACE INTO pending(object, property, target, number) VALUES (?, ?, ?, ?)")
+    "pend", "INSERT OR IGNORE INTO pending(object, property, target, number) VALUES (?, ?, ?, ?)")
   private static let keepContent = SQL(
     "keep named content", "UPDATE content SET isAtServer = 0 WHERE checksum = ? AND isHere = 1")
 }

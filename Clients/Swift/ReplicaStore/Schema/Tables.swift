@@ -4,7 +4,7 @@ import SQLite
 
 enum Tables {
   /// The format of the tables that do not depend on the model. A file of a later format is refused.
-  static let format: Int64 = 5
+  static let format: Int64 = 6
 
   /// A row a transaction; `changes` are `PackedChanges`.
   static let history = """
@@ -18,6 +18,13 @@ enum Tables {
       savedCount INTEGER NOT NULL, deletedCount INTEGER NOT NULL, body BLOB NOT NULL);
     CREATE TABLE exported(key INTEGER PRIMARY KEY, number INTEGER NOT NULL, savedCount INTEGER NOT NULL,
       deletedCount INTEGER NOT NULL, at INTEGER NOT NULL, byteCount INTEGER NOT NULL, body BLOB NOT NULL);
+    """
+
+  /// A mark for each save that tells a property or pair: `number` is the key of its row of the outbox, or below 0
+  /// that of a kept save's transaction. Each save has its own, so that none of them takes another's along.
+  static let pending = """
+    CREATE TABLE pending(object INTEGER NOT NULL, property INTEGER NOT NULL, target INTEGER NOT NULL DEFAULT 0,
+      number INTEGER NOT NULL, PRIMARY KEY(object, property, target, number)) WITHOUT ROWID;
     """
 
   /// Objects of ended zones that wait to be sent again, with the row of the outbox that has them: apart from `pending`,
@@ -48,9 +55,7 @@ enum Tables {
     \(history)
     CREATE TABLE consumer(name TEXT PRIMARY KEY, number INTEGER NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
     \(outbox)
-    CREATE TABLE pending(object INTEGER NOT NULL, property INTEGER NOT NULL, target INTEGER NOT NULL DEFAULT 0,
-      number INTEGER NOT NULL,
-      PRIMARY KEY(object, property, target)) WITHOUT ROWID;
+    \(pending)
     \(sentAgain)
     CREATE TABLE rejected(identifier TEXT PRIMARY KEY, number INTEGER NOT NULL, body BLOB NOT NULL, error BLOB NOT NULL,
       isConsequence INTEGER NOT NULL, at INTEGER NOT NULL, isDecided INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;

@@ -1,0 +1,207 @@
+// Refused saves that are kept for later, beside other saves of the same objects.
+
+import FoundationEssentials
+import MirrorWire
+import Testing
+
+@testable import ReplicaStore
+
+/// A store with a photo and a tag of the server.
+private struct KeptSaves {
+  let store: TestStore
+
+  init() async throws {
+    store = try await TestStore.make()
+    try await store.replica.apply(
+      page("t1", saved("Photo", "P1", ["size": .integer(1)]), saved("Tag", "T1")), event: nil)
+  }
+
+  func setSize(_ size: Int64) async throws {
+    try await store.save { try $0.update("Photo", "P1", ["size": .integer(size)]) }
+  }
+
+  /// Refuses the save that is next, and those that build on it.
+  func refuse() async throws -> [String] {
+    let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+    let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
+    return try await store.replica.refuse(batch, at: nil, error: error).map(\.identifier)
+  }
+
+  /// Keeps what the server refuses next.
+  func keep() async throws -> String {
+    let identifier = try #require(try await refuse().first)
+    try await store.replica.keep(identifier)
+    return identifier
+  }
+
+  /// Undoes what the server refuses next.
+  func undo() async throws { for identifier in try await refuse() { try await store.replica.revert(identifier) } }
+
+  /// The server's answer about the photo, which has no tags there.
+  func reread(size: Int64) async throws {
+    let json = #"""
+      {"entity":"Photo","objectID":"P1","zoneID":{"zoneName":"\#(zone.zoneName)","ownerRecordName":"_me"},\#
+      "attributes":{"size":\#(size)},"relationships":{"tags":[]},"syncState":"exported"}
+      """#
+    let answer = try JSONDecoder().decode(ObjectAnswer.self, from: Data(json.utf8))
+    try await store.replica.reread(AnyObjectID(entityName: "Photo", recordName: "P1"), as: answer)
+  }
+
+  /// The sizes that wait to be sent.
+  func waitingSizes() async throws -> [AttributeValue] {
+    try await store.outbox().flatMap(\.changes).compactMap { $0.attributes?["size"] }
+  }
+
+  func size() async throws -> Literal? { try await store.values("Photo", "P1")?["size"] }
+}
+
+@Test func `a kept save is shown again when a later one is refused and undone, and sent when the app tries it again`()
+  async throws
+{
+  let saves = try await KeptSaves()
+  let store = saves.store
+  try await store.save { save in
+    try save.update("Photo", "P1", ["size": .integer(2)])
+    try save.link("Photo", "P1", "tags", "T1")
+  }
+  let first = try await saves.keep()
+  try await store.save { save in
+    try save.update("Photo", "P1", ["size": .integer(3)])
+    try save.link("Photo", "P1", "tags", "T1", false)
+  }
+  try await saves.undo()
+  try await saves.reread(size: 1)
+  #expect(try await saves.size() == .integer(2))
+  #expect(try await store.related("Photo", "P1", "tags") == ["T1"])
+  #expect(try await store.replica.objectsToReread(limit: 10).isEmpty)
+  try await store.replica.retry(first)
+  let change = try #require(try await store.outbox().last?.changes.first)
+  #expect(change.attributes == ["size": .integer(2)])
+  #expect(change.relationships == ["tags": .toManyEdits(add: ["T1"], remove: [])])
+  #expect(try await saves.size() == .integer(2))
+  // From now on they are the server's.
+  try await store.export()
+  try await store.replica.apply(
+    page("t2", saved("Photo", "P1", ["size": .integer(9)]), .unlink(link("P1", "T1"))), event: nil)
+  #expect(try await saves.size() == .integer(9))
+  #expect(try await store.related("Photo", "P1", "tags").isEmpty)
+}
+
+@Test func `a kept insertion is shown again when its deletion is refused and undone`() async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  try await store.save { try $0.insert("Tag", "T3", ["name": .text("new")]) }
+  let first = try await saves.keep()
+  try await store.save { try $0.delete("Tag", "T3") }
+  try await saves.undo()
+  try await store.replica.reread(AnyObjectID(entityName: "Tag", recordName: "T3"), as: nil)
+  #expect(try await store.values("Tag", "T3") == ["name": .text("new")])
+  try await store.replica.retry(first)
+  #expect(try await store.outbox().flatMap(\.changes).map(\.objectID) == ["T3"])
+}
+
+@Test(arguments: [[0, 1], [1, 0]])
+func `of two kept saves of one property the later one is sent last, in whatever order the app tries them again`(
+  order: [Int]
+) async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  try await saves.setSize(2)
+  try await saves.setSize(3)
+  let refused = try await saves.refuse()
+  for identifier in refused { try await store.replica.keep(identifier) }
+  for place in order { try await store.replica.retry(refused[place]) }
+  #expect(try await saves.waitingSizes().last == .integer(3))
+  try await store.export()
+  #expect(try await saves.size() == .integer(3))
+  #expect(try await store.replica.rejected().isEmpty)
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test func `a kept save stays the user's when an earlier one of the same property is sent`() async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  try await saves.setSize(2)
+  try await saves.setSize(3)
+  let refused = try await saves.refuse()
+  for identifier in refused { try await store.replica.keep(identifier) }
+  try await store.replica.retry(refused[0])
+  #expect(try await saves.waitingSizes() == [.integer(2)])
+  try await store.export()
+  try await store.replica.apply(page("t2", saved("Photo", "P1", ["size": .integer(9)])), event: nil)
+  #expect(try await saves.size() == .integer(3))
+  try await store.replica.retry(refused[1])
+  #expect(try await saves.waitingSizes() == [.integer(3)])
+}
+
+@Test func `a kept save does not send what the server has taken of a later one, whatever becomes of those after it`()
+  async throws
+{
+  let saves = try await KeptSaves()
+  let store = saves.store
+  try await saves.setSize(2)
+  let first = try await saves.keep()
+  try await saves.setSize(3)
+  try await saves.setSize(4)
+  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1))
+  try await store.replica.acknowledge(batch, historyToken: "h")
+  try await saves.undo()
+  try await saves.reread(size: 3)
+  #expect(try await saves.size() == .integer(3))
+  // Twice is once.
+  try await store.replica.keep(first)
+  try await store.replica.retry(first)
+  #expect(try await store.outbox().isEmpty)
+  #expect(try await saves.size() == .integer(3))
+}
+
+@Test func `a kept save that is tried again leaves alone what a later one tells that waits`() async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  try await store.save { try $0.update("Photo", "P1", ["title": .text("mine"), "size": .integer(2)]) }
+  let first = try await saves.keep()
+  try await saves.setSize(3)
+  try await store.replica.retry(first)
+  #expect(
+    try await store.outbox().flatMap(\.changes).map(\.attributes) == [
+      ["size": .integer(3)], ["title": .string("mine")],
+    ])
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test(arguments: [true, false])
+func `a kept insertion is not sent when the user has deleted its object since`(isSent: Bool) async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  try await store.save { try $0.insert("Tag", "T3", ["name": .text("new")]) }
+  let first = try await saves.keep()
+  try await store.save { try $0.delete("Tag", "T3") }
+  if isSent { try await store.export() }
+  try await store.replica.retry(first)
+  #expect(try await store.outbox().flatMap(\.changes).allSatisfy { $0.changeType == .delete })
+  try await store.export()
+  #expect(try await store.replica.rejected().isEmpty)
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test func `a save that waits keeps its property from imports when a later one of that property is refused`()
+  async throws
+{
+  let saves = try await KeptSaves()
+  let store = saves.store
+  try await store.save { try $0.update("Tag", "T1", ["name": .text("refused")]) }
+  try await saves.setSize(2)
+  // It goes with the first one, because it changes the tag as well.
+  try await store.save { save in
+    try save.update("Photo", "P1", ["size": .integer(3)])
+    try save.update("Tag", "T1", ["name": .text("later")])
+  }
+  try await saves.undo()
+  #expect(try await saves.waitingSizes() == [.integer(2)])
+  try await store.replica.apply(page("t2", saved("Photo", "P1", ["size": .integer(9)])), event: nil)
+  #expect(try await saves.size() != .integer(9))
+  // The server says what it has once the photo's save is sent.
+  try await store.export()
+  #expect(try await store.replica.objectsToReread(limit: 10).map(\.recordName) == ["P1", "T1"])
+}
