@@ -78,7 +78,8 @@ extension Gateway {
   // MARK: Sessions
 
   /// The next token of a session, which successful answers carry; nil when the token stays. It stays when a page opens
-  /// an event stream, because a browser shows a page no headers of one: the token would end, and the page have no other.
+  /// an event stream, because a browser shows a page no headers of one: the token would end, and the page would have no
+  /// other.
   func successor(_ exchange: IncomingRequest, _ response: HTTPResponse) async -> String? {
     guard (200..<300).contains(response.status), let (question, reply) = exchange.authentication,
       !response.isEventStream || exchange.credentials.isBearer
