@@ -9,8 +9,14 @@ enum StoredRecordQuery: Int, Query {
   case insert, update, updateWithType, nextKeys
   case insertShortGUID, deleteShortGUID
 
-  var lookupTypes: String? { [.byName, .presence].contains(self) ? "ib" : nil }
-  var lookupByteLimit: Int? { self == .byName ? 4 << 20 : nil }
+  var lookupTypes: String? {
+    switch self {
+    case .byName, .presence: "ib"
+    case .byShortGUID: "t"
+    default: nil
+    }
+  }
+  var lookupByteLimit: Int? { [.byName, .byShortGUID].contains(self) ? 4 << 20 : nil }
 
   func text(_ dialect: Dialect) -> String {
     switch self {
