@@ -279,9 +279,12 @@ struct LocatedShare: Sendable {
       lookups.append(.share(share.name, zone: zone.zoneName, database: database.id))
       lookups.append(.members(caller.userRecordName, zone: zone.zoneName, database: database.id))
     }
-    if let root = root?.record.recordName {
-      lookups.append(.record(root, zone: zone.zoneName, database: database.id))
-      lookups.append(.shareOfRoot(root, zone: zone.zoneName, database: database.id))
+    if let root = root?.record {
+      // A root's own short GUID leads to its record, and then to its share; a one-time GUID leads to the share first.
+      lookups.append(
+        root.shortGUID == shortGUID
+          ? .shareOfRoot(root.recordName, zone: zone.zoneName, database: database.id)
+          : .record(root.recordName, zone: zone.zoneName, database: database.id))
     }
     return lookups
   }
