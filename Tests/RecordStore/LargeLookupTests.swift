@@ -269,11 +269,15 @@ struct LargeLookupTests {
       // Announced as records, as presences, by the body itself, and not at all.
       let presences = names.map { ExpectedLookup.presence($0, zone: "notes", database: Self.id) }
       for (announced, asked) in [(Self.lookups(names), []), (presences, []), ([], presences), ([], [])] {
-        let seen = try await shard.enqueue(expecting: { announced }) { transaction in
+        let (seen, sizes) = try await shard.enqueue(expecting: { announced }) { transaction in
           try transaction.expect(asked)
-          return try names.map { try transaction.presence(of: $0, in: place.zone) }
+          return (
+            try names.map { try transaction.presence(of: $0, in: place.zone) },
+            try names.map { try transaction.recordByteCount(of: $0, in: place.zone) }
+          )
         }.value
         #expect(seen == expected)
+        #expect((100_000...110_000).contains(sizes[0]) && sizes[1] < 1000 && sizes[2] == 0, "\(sizes)")
       }
       let changed = try await shard.enqueue(expecting: { presences }) { transaction in
         _ = try transaction.delete("alive", in: place)
@@ -299,7 +303,10 @@ struct LargeLookupTests {
           }
           let waits = session.waitCount
           try transaction.expect(names.map { .presence($0, zone: "notes", database: Self.id) })
-          for name in names { #expect(try transaction.presence(of: name, in: place.zone) == .alive) }
+          for name in names {
+            #expect(try transaction.presence(of: name, in: place.zone) == .alive)
+            #expect(try transaction.recordByteCount(of: name, in: place.zone) > 10)
+          }
           return session.waitCount - waits
         }.value
         #expect(count == (announced.isEmpty ? 1 : 0))
