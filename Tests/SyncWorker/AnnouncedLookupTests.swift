@@ -226,6 +226,26 @@ struct AnnouncedLookupTests {
     await store.close()
   }
 
+  @Test func `a short GUID that a request repeats is looked up once`() async throws {
+    let (store, world) = try await withOneSession()
+    let body =
+      #"""
+      {"operations":[{"operationType":"create","record":{"recordName":"r","recordType":"Note",\#
+      "createShortGUID":true}}],"zoneID":{"zoneName":"Trips"}}
+      """#
+    let guid = try #require(try await world.post("records/modify", body).records.first?.shortGUID)
+    var counts: [Int] = []
+    for guids in [[guid], [guid], Array(repeating: guid, count: 5)] {
+      let before = try await store.readerWaitCount()
+      let found = try await world.resolve(.resolve, guids, by: "_alice", fetchesRoot: true)
+      counts.append(try await store.readerWaitCount() - before - 1)
+      #expect(found.map { $0["rootRecord"]?.name } == guids.map { _ in "r" })
+    }
+    // The first one meets the zone and its symbols.
+    #expect(counts[1] > 0 && counts[1] == counts[2], "\(counts)")
+    await store.close()
+  }
+
   /// A zone in a store whose reads have one session.
   private func withOneSession() async throws -> (any ShardStore, RecordPlaneWorld) {
     var options = StoreOptions()

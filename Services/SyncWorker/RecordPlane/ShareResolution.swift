@@ -59,7 +59,14 @@ package struct ShareResolution: Sendable {
     let request = request
     do {
       return try await store.read { snapshot in
-        try request.items.map { try LocatedShare($0.shortGUID, for: request, in: snapshot) }
+        // A request may name one short GUID many times, and its record may be large.
+        var known: [String: LocatedShare?] = [:]
+        return try request.items.map { item in
+          if let found = known[item.shortGUID] { return found }
+          let found = try LocatedShare(item.shortGUID, for: request, in: snapshot)
+          known[item.shortGUID] = .some(found)
+          return found
+        }
       }
     } catch {
       throw RecordError(storing: error, log: context.log)
