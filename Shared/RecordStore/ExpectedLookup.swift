@@ -7,7 +7,8 @@ public import Records
 public enum ExpectedLookup: Hashable, Sendable {
   /// A record by its name.
   case record(String, zone: String, database: DatabaseID)
-  /// Whether a name has a record (`ShardSnapshot.presence`). Of a record that is fetched as well, that answers it.
+  /// Whether a name has a record, and of how many bytes (`ShardSnapshot.presence`, `recordByteCount`). Of a record that
+  /// is fetched as well, that answers it.
   case presence(String, zone: String, database: DatabaseID)
   /// The answer to an earlier request, by its idempotency key.
   case outcome(String)

@@ -34,6 +34,9 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func record(named recordName: String, in zone: Int64) throws -> StoredRecord?
   /// What a name stands for. Reads nothing of a record's fields.
   func presence(of recordName: String, in zone: Int64) throws -> RecordPresence
+  /// The bytes of a record's or tombstone's fields as they are stored; 0 for a name that was never used. Reads nothing
+  /// of them, and is announced as a presence.
+  func recordByteCount(of recordName: String, in zone: Int64) throws -> Int
   /// Appends the row of a record or its tombstone.
   /// - Returns: false, with nothing appended, when the name was never used.
   func readRecord(named recordName: String, into rows: inout RecordRows) throws -> Bool

@@ -1,5 +1,6 @@
 import PostgreSQL
 import Records
+import Sharing
 import Testing
 
 @testable import RecordStore
@@ -163,6 +164,43 @@ struct ExpectedLookupTests {
         last = seen.after
       }
       #expect(Array(last[0...4]) == ["false", "2", "S", "S", "1"])
+    }
+  }
+
+  @Test func `accesses that a body expects cost one round trip, though it writes them one after the other`()
+    async throws
+  {
+    try await withShard(.postgreSQL) { shard in
+      let place = try await Place(in: shard)
+      let users = (0..<9).map { "user \($0)" }
+      try await shard.write { transaction in
+        try transaction.put(SharingConformanceTests.share("S"), in: place.zone)
+        for user in users.prefix(6) {
+          try transaction.put(SharingConformanceTests.member(user, share: "S", since: 2), of: place.database)
+        }
+      }
+      let before = shard.statistic("unexpected_lookups_total")
+      let waitCount = try await shard.write { transaction in
+        guard case .postgreSQL(let session)? = (transaction as? SQLiteTransaction)?.session.connection else {
+          return -1
+        }
+        let waits = session.waitCount
+        try transaction.expect(users.map { .members($0, zone: "notes", database: Self.id) })
+        for (number, user) in users.enumerated() {
+          let earlier = try transaction.members(user, inZone: "notes", of: place.database)
+          #expect(earlier.map(\.until) == (number < 6 ? [nil] : []))
+          let ended = SharingConformanceTests.member(user, share: "S", since: 2, until: 3)
+          try transaction.put(ended, of: place.database)
+        }
+        let count = session.waitCount - waits
+        for user in users {
+          #expect(try transaction.members(user, inZone: "notes", of: place.database).map(\.until) == [3])
+        }
+        return count
+      }
+      #expect(waitCount == 1)
+      // Each access was looked up once more behind its write.
+      #expect(shard.statistic("unexpected_lookups_total") == before + Double(users.count))
     }
   }
 

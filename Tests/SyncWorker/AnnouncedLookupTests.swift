@@ -2,10 +2,12 @@
 
 import Assets
 import Crypto
+import InMemoryRecordStore
 import JSON
 import PostgreSQL
 import PrivateCluster
 import Records
+import ServiceBus
 import Synchronization
 import Testing
 
@@ -98,23 +100,79 @@ struct AnnouncedLookupTests {
     await store.close()
   }
 
-  @Test func `a change of a participant's permission looks up nothing that was not announced`() async throws {
-    let (store, world, _) = try await withShare()
+  @Test(arguments: [["bob"], ["bob", "carol", "dave"]])
+  func `a change of the permissions of those who have accepted looks up nothing that was not announced`(
+    _ accepted: [String]
+  ) async throws {
+    let (store, world, share) = try await withShare()
+    for user in accepted.dropFirst() {
+      #expect(try await world.accept(share.shortGUID, by: "_\(user)").code == nil)
+    }
     for (number, permission) in ["READ_ONLY", "READ_WRITE", "READ_ONLY"].enumerated() {
       let tag = try await world.currentShare()["recordChangeTag"]?.string
-      let list = RecordPlaneWorld.participants(
-        RecordPlaneWorld.participant("bob", permission), RecordPlaneWorld.participant("carol"),
-        RecordPlaneWorld.participant("dave"))
+      let list = ["bob", "carol", "dave"].map {
+        accepted.contains($0) ? RecordPlaneWorld.participant($0, permission) : RecordPlaneWorld.participant($0)
+      }
+      let people = #""participants":[\#(list.joined(separator: ","))]"#
       let count = try await lookups(store) {
-        let changed = try await world.modify([RecordPlaneWorld.share("update", tag: tag, list)]).records[0]
+        let changed = try await world.modify([RecordPlaneWorld.share("update", tag: tag, people)]).records[0]
         #expect(changed.code == nil, "\(changed.text)")
-        let bob = changed["participants"]?.elements.first { $0["userIdentity"]?["userRecordName"]?.string == "_bob" }
-        #expect(bob?["permission"]?.string == permission, "\(changed.text)")
+        for user in accepted {
+          #expect(changed.people.contains("_\(user) USER ACCEPTED \(permission)"), "\(changed.people)")
+        }
       }
       #expect(number == 0 || count == 0)
     }
     await store.close()
   }
+
+  @Test func `a save of a share announces the accesses of its caller, and not of all people that it names`()
+    async throws
+  {
+    let store = ListeningStore(try await InMemoryRecordStore(shardCount: 1, makeIncarnation: { 1 }).open(shard: 0))
+    let world = RecordPlaneWorld(store)
+    try await world.makeZone()
+    func accesses() -> [ExpectedLookup] { store.take().filter { if case .members = $0 { true } else { false } } }
+    let share = try await world.shareZone(
+      "Trips",
+      RecordPlaneWorld.participants(
+        RecordPlaneWorld.participant("bob"), RecordPlaneWorld.participant("carol"),
+        RecordPlaneWorld.participant("dave")))
+    #expect(accesses() == [])
+    let bobs = ExpectedLookup.members("_bob", zone: "Trips", database: Self.database)
+    #expect(try await world.accept(share.shortGUID, by: "_bob").code == nil)
+    #expect(accesses() == [bobs])
+    // Bob leaves.
+    let leave = RecordPlaneWorld.operation("forceDelete", #""recordName":"cloudkit.zoneshare""#)
+    #expect(try await world.modify([leave], by: "_bob").records[0].code == nil)
+    #expect(accesses() == [bobs])
+  }
+
+  @Test func `the acceptance of a hierarchy announces the root by its short GUID, and not by its name as well`()
+    async throws
+  {
+    let store = ListeningStore(try await InMemoryRecordStore(shardCount: 1, makeIncarnation: { 1 }).open(shard: 0))
+    let world = RecordPlaneWorld(store)
+    try await world.makeZone()
+    let root = try #require(try await world.modify([RecordPlaneWorld.note("r")]).records.first)
+    let made = try await world.modify([
+      RecordPlaneWorld.share(
+        name: "S-r", #""forRecord":{"recordName":"r","recordChangeTag":"\#(root.tag ?? "")"}"#,
+        RecordPlaneWorld.participants(RecordPlaneWorld.participant("bob")))
+    ]).records[0]
+    let guid = try #require(made.shortGUID, "\(made.text)")
+    _ = store.take()
+    #expect(try await world.accept(guid, by: "_bob")["participantStatus"]?.string == "ACCEPTED")
+    #expect(
+      Set(store.take()) == [
+        .shortGUID(guid), .shareOfRoot("r", zone: "Trips", database: Self.database),
+        .record("S-r", zone: "Trips", database: Self.database), .share("S-r", zone: "Trips", database: Self.database),
+        .members("_bob", zone: "Trips", database: Self.database),
+      ])
+  }
+
+  private static let database = DatabaseID(
+    container: RecordPlaneWorld.container, environment: .development, owner: "_alice")
 
   /// A zone that is shared with Bob, Carol and Dave, of whom Bob has accepted.
   private func withShare() async throws -> (any ShardStore, RecordPlaneWorld, JSONValue) {
@@ -168,6 +226,26 @@ struct AnnouncedLookupTests {
     await store.close()
   }
 
+  @Test func `a short GUID that a request repeats is looked up once`() async throws {
+    let (store, world) = try await withOneSession()
+    let body =
+      #"""
+      {"operations":[{"operationType":"create","record":{"recordName":"r","recordType":"Note",\#
+      "createShortGUID":true}}],"zoneID":{"zoneName":"Trips"}}
+      """#
+    let guid = try #require(try await world.post("records/modify", body).records.first?.shortGUID)
+    var counts: [Int] = []
+    for guids in [[guid], [guid], Array(repeating: guid, count: 5)] {
+      let before = try await store.readerWaitCount()
+      let found = try await world.resolve(.resolve, guids, by: "_alice", fetchesRoot: true)
+      counts.append(try await store.readerWaitCount() - before - 1)
+      #expect(found.map { $0["rootRecord"]?.name } == guids.map { _ in "r" })
+    }
+    // The first one meets the zone and its symbols.
+    #expect(counts[1] > 0 && counts[1] == counts[2], "\(counts)")
+    await store.close()
+  }
+
   /// A zone in a store whose reads have one session.
   private func withOneSession() async throws -> (any ShardStore, RecordPlaneWorld) {
     var options = StoreOptions()
@@ -210,6 +288,46 @@ extension ShardStore {
       return session.waitCount
     }
   }
+}
+
+/// Keeps what bodies announce, for stores that do not ask.
+private final class ListeningStore: ShardStore {
+  private let base: any ShardStore
+  private let announced = Mutex<[ExpectedLookup]>([])
+
+  init(_ base: any ShardStore) { self.base = base }
+
+  /// The announced look-ups since the last call.
+  func take() -> [ExpectedLookup] {
+    announced.withLock { announced in
+      defer { announced = [] }
+      return announced
+    }
+  }
+
+  var shard: Int { base.shard }
+  var epoch: Int64 { base.epoch }
+  var statistics: [StoreStatistic] { base.statistics }
+
+  func enqueue<Value: Sendable>(
+    expecting lookups: @escaping @Sendable () -> [ExpectedLookup],
+    _ body: @escaping @Sendable (any ShardTransaction) throws -> Value
+  ) -> PendingCommit<Value> {
+    announced.withLock { $0 += lookups() }
+    return base.enqueue(expecting: lookups, body)
+  }
+
+  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
+    try await base.read(body)
+  }
+
+  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> {
+    base.collectAssets(orphanedBefore: cutoff, limit: limit)
+  }
+  func removeUnknownContent(after part: Int?) async throws -> RemovedContent? {
+    try await base.removeUnknownContent(after: part)
+  }
+  func close() async { await base.close() }
 }
 
 private let number = Atomic(0)

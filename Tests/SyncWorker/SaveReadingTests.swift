@@ -54,9 +54,9 @@ struct SaveReadingTests {
     }
   }
 
-  private static func updates(_ names: [String]) -> HistoryTransaction {
+  private static func updates(_ names: [String], id: String = "TX") -> HistoryTransaction {
     HistoryTransaction(
-      transactionID: "TX", timestamp: 0,
+      transactionID: id, timestamp: 0,
       changes: names.map {
         HistoryChange(
           changeType: .update, entity: "Tag", objectID: $0,
@@ -92,6 +92,71 @@ struct SaveReadingTests {
         }
       }
       #expect(refusal?.reason == "transactions[0]: changes[101]: Tag nobody: there is no such object")
+    }
+  }
+
+  /// The batch that comes next, after the store's position or one in its place.
+  /// - Returns: the batch, and the number of records that its choice read.
+  private static func batch(
+    in world: ObjectPlaneWorld, _ mirrorKey: Int64, after position: (number: Int64, stepCount: Int)? = nil
+  ) async throws -> (batch: ExportBatch, readCount: Int) {
+    let run = try await world.exportRun(mirrorKey)
+    return try await world.store.enqueue { transaction in
+      var mirror = try #require(try transaction.mirror(key: mirrorKey))
+      if let position { (mirror.exportedTransactionNumber, mirror.exportedStepCount) = position }
+      let batch = try run.nextBatch(of: mirror, in: transaction)
+      return (batch, try #require(transaction as? SQLiteTransaction).seen.count)
+    }.value
+  }
+
+  /// The records of a batch, which have a few bytes more than their text.
+  private static let batchCounts = StoredWeight.byteLimit / (byteCount + 1000)...StoredWeight.byteLimit / byteCount
+
+  @Test func `a save that changes many large records is exported in slices, which are chosen without them`()
+    async throws
+  {
+    try await Self.with(400) { world, key in
+      let names = (0..<400).map { "T\($0)" }
+      _ = try await world.appendWithoutExport([Self.updates(names)], to: "A")
+      let first = try await Self.batch(in: world, key)
+      let stepCount = try #require(first.batch.slice?.steps.count)
+      #expect(Self.batchCounts.contains(stepCount) && first.readCount == 0, "\(stepCount), \(first.readCount)")
+      let position = try #require(first.batch.position)
+      #expect(position.stepCount == stepCount)
+      let second = try await Self.batch(in: world, key, after: position).batch
+      #expect(second.slice?.steps.count == 400 - stepCount)
+      let end = try #require(second.position)
+      #expect(end.number == position.number + 1 && end.stepCount == 0)
+      // Both slices arrive.
+      var run = try await world.exportRun(key)
+      let outcome = try await run.commit(to: world.store)
+      #expect(outcome.moreComing)
+      run.advance(after: outcome)
+      #expect(try await !run.commit(to: world.store).moreComing)
+      let tags = try await world.liveRecords().filter { $0.recordType == "CD_Tag" }
+      #expect(tags.count == 400 && tags.allSatisfy { $0.fields.string("CD_name") == "y" })
+    }
+  }
+
+  @Test func `saves that change large records share a batch up to sixteen megabytes of these`() async throws {
+    try await Self.with(300) { world, key in
+      let saves = (0..<300).map { Self.updates(["T\($0)"], id: "TX\($0)") }
+      // Saves of the same records cost nothing more, and new objects have no records yet.
+      let inserts = (0..<50).map { number in
+        HistoryTransaction(
+          transactionID: "I\(number)", timestamp: 0,
+          changes: [HistoryChange(changeType: .insert, entity: "Tag", objectID: "new \(number)")])
+      }
+      let again = (0..<20).map { Self.updates(["T\($0)"], id: "A\($0)") }
+      _ = try await world.appendWithoutExport(Array(saves.prefix(20)) + inserts + again + saves.dropFirst(20), to: "A")
+      let (batch, readCount) = try await Self.batch(in: world, key)
+      let count = batch.transactions.count
+      #expect(batch.slice == nil && readCount == 0)
+      #expect(Self.batchCounts.contains(count - 70), "\(count)")
+      let position = try #require(batch.position)
+      let next = try await Self.batch(in: world, key, after: position).batch
+      #expect(next.transactions.first?.transactionID == "TX\(count - 70)")
+      #expect(next.transactions.count == 370 - count && position.stepCount == 0)
     }
   }
 

@@ -45,6 +45,7 @@ extension ExportRun {
     guard mirror.lastTransactionNumber > mirror.exportedTransactionNumber else { return batch }
     var itemCount = 0
     var byteCount = 0
+    var taken: [StoredTransaction] = []
     for row in try rows(of: mirror, in: transaction) {
       guard let content = row.content, let decoded = decoded(content) else {
         batch.unreadable.append(row.number)
@@ -52,24 +53,40 @@ extension ExportRun {
         continue
       }
       // A transaction that was begun in slices goes on in slices, even if the rest fits.
-      if batch.position == nil, mirror.exportedStepCount > 0 { return slice(of: decoded, content, from: mirror) }
+      if batch.position == nil, mirror.exportedStepCount > 0 {
+        return try slice(of: decoded, content, from: mirror, in: transaction)
+      }
       itemCount += decoded.exportItemCount
       byteCount += content.payload.count
       if itemCount > limits.itemCount || byteCount > limits.byteCount {
-        if batch.position == nil { return slice(of: decoded, content, from: mirror) }
+        if batch.position == nil { return try slice(of: decoded, content, from: mirror, in: transaction) }
         break
       }
       batch.transactions.append(decoded)
       batch.position = (row.number, 0)
+      taken.append(content)
     }
+    let count = try StoredWeight(of: mirror, in: transaction).fittingCount(batch.transactions)
+    guard count < taken.count else { return batch }
+    // The rows before the first transaction that is too much.
+    let last = taken[count].number - 1
+    batch.unreadable.removeAll { $0 > last }
+    if count == 0, batch.unreadable.isEmpty {
+      return try slice(of: batch.transactions[0], taken[0], from: mirror, in: transaction)
+    }
+    batch.transactions.removeSubrange(count...)
+    batch.position = (last, 0)
     return batch
   }
 
-  private func slice(of transaction: HistoryTransaction, _ row: StoredTransaction, from mirror: StoredMirror)
-    -> ExportBatch
-  {
+  private func slice(
+    of transaction: HistoryTransaction, _ row: StoredTransaction, from mirror: StoredMirror,
+    in snapshot: any ShardSnapshot
+  ) throws -> ExportBatch {
     let steps = ExportSteps(transaction)
-    let range = steps.slice(from: mirror.exportedStepCount, limits: limits)
+    let most = steps.slice(from: mirror.exportedStepCount, limits: limits)
+    let count = try StoredWeight(of: mirror, in: snapshot).fittingCount(steps.steps[most], of: transaction)
+    let range = most.lowerBound..<min(most.upperBound, most.lowerBound + max(count, 1))
     let slice = steps.steps[range]
     var batch = ExportBatch()
     batch.slice = ExportBatch.Slice(steps: slice, transaction: transaction)

@@ -21,8 +21,9 @@ extension ExportRun {
 
 /// The body of one export batch, for the shard's writer queue.
 ///
-/// A batch takes whole transactions, up to about 400 items and 1 572 864 bytes (T-E01). A larger transaction goes in
-/// slices: readers see it grow, as they do with CloudKit, and writes of others between two slices stay.
+/// A batch takes whole transactions, up to about 400 items and 1 572 864 bytes (T-E01) and a weight of stored records
+/// (`StoredWeight`). A larger transaction goes in slices: readers see it grow, as they do with CloudKit, and writes of
+/// others between two slices stay.
 /// The links of a deleted object go in the same batch, however many there are.
 package struct ExportRun: Sendable {
   package let mirrorKey: Int64

@@ -49,17 +49,16 @@ final class RecordModification: Sendable {
     [key.lookup] + operations.map { .record($0.recordName, zone: zone.zoneName, database: database) } + shareLookups
   }
 
-  /// The look-ups of writes in shared zones, and of writes that share.
+  /// The look-ups of writes in shared zones, and of writes that share. A save of a share may name hundreds of people,
+  /// but looks up only those whose access changes (`ShareWriter.settle`).
   private var shareLookups: [ExpectedLookup] {
     if database.isPublic { return [] }
     let zoneName = zone.zoneName
     var lookups: [ExpectedLookup] = []
-    var users = finder.participant.map { [$0] } ?? []
+    if let user = finder.participant { lookups.append(.members(user, zone: zoneName, database: database)) }
     for operation in operations {
-      let request = operation.shareRequest
-      if let request {
+      if let request = operation.shareRequest {
         lookups.append(.share(operation.recordName, zone: zoneName, database: database))
-        users += people.found.values.map(\.userRecordName).sorted()
         if let root = request.root?.recordName {
           lookups.append(.record(root, zone: zoneName, database: database))
           lookups.append(.shareOfRoot(root, zone: zoneName, database: database))
@@ -67,10 +66,6 @@ final class RecordModification: Sendable {
       } else if operation.kind.isDelete {
         lookups.append(.shareOfRoot(operation.recordName, zone: zoneName, database: database))
       }
-    }
-    var seen: Set<String> = []
-    for user in users where seen.insert(user).inserted {
-      lookups.append(.members(user, zone: zoneName, database: database))
     }
     return lookups
   }

@@ -59,7 +59,14 @@ package struct ShareResolution: Sendable {
     let request = request
     do {
       return try await store.read { snapshot in
-        try request.items.map { try LocatedShare($0.shortGUID, for: request, in: snapshot) }
+        // A request may name one short GUID many times, and its record may be large.
+        var known: [String: LocatedShare?] = [:]
+        return try request.items.map { item in
+          if let found = known[item.shortGUID] { return found }
+          let found = try LocatedShare(item.shortGUID, for: request, in: snapshot)
+          known[item.shortGUID] = .some(found)
+          return found
+        }
       }
     } catch {
       throw RecordError(storing: error, log: context.log)
@@ -279,9 +286,12 @@ struct LocatedShare: Sendable {
       lookups.append(.share(share.name, zone: zone.zoneName, database: database.id))
       lookups.append(.members(caller.userRecordName, zone: zone.zoneName, database: database.id))
     }
-    if let root = root?.record.recordName {
-      lookups.append(.record(root, zone: zone.zoneName, database: database.id))
-      lookups.append(.shareOfRoot(root, zone: zone.zoneName, database: database.id))
+    if let root = root?.record {
+      // A root's own short GUID leads to its record, and then to its share; a one-time GUID leads to the share first.
+      lookups.append(
+        root.shortGUID == shortGUID
+          ? .shareOfRoot(root.recordName, zone: zone.zoneName, database: database.id)
+          : .record(root.recordName, zone: zone.zoneName, database: database.id))
     }
     return lookups
   }

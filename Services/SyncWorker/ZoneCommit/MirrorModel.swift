@@ -89,6 +89,11 @@ package final class ZoneSource: RecordSource {
     return presence
   }
 
+  /// The stored bytes of the row of that name, without reading it; 0 when there is none.
+  package func storedByteCount(of recordName: String) throws -> Int {
+    try zone.map { try snapshot.recordByteCount(of: recordName, in: $0.key) } ?? 0
+  }
+
   package func record(named recordName: String) throws -> SourceRecord? {
     try row(named: recordName).map {
       SourceRecord(

@@ -29,6 +29,8 @@ package struct ShareWriter {
         toShare: share.name, inZone: zone.zoneName, of: zone.databaseKey, at: record.sequence)
     }
     writer.commit.note(accessOf: memberships.map(\.userRecordName), to: zone.zoneName)
+    let database = writer.commit.database.id
+    try transaction.expect(memberships.map { .members($0.userRecordName, zone: zone.zoneName, database: database) })
     for change in memberships {
       let earlier = try transaction.members(change.userRecordName, inZone: zone.zoneName, of: zone.databaseKey).first {
         $0.shareName == share.name

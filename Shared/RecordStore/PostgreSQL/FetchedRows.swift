@@ -45,6 +45,7 @@ final class FetchedRows {
   private var queued: [(table: Substring, lookup: Lookup, place: Int)] = []
   /// The look-ups that go out with the next wait, those of one command together.
   private var waiting: [Batch] = []
+  /// All look-ups that are on their way or wait.
   private var awaited: Set<Lookup> = []
   /// The look-ups that were announced and left for later, because the answer would have been too large. The body that
   /// looks the first of them up fetches the next ones, too.
@@ -52,6 +53,8 @@ final class FetchedRows {
   private var leftLookups: Set<Lookup> = []
   /// The bytes of the answers.
   private(set) var byteCount = 0
+  /// Those of the limited answers, by command.
+  private var limitedByteCounts: [String: Int] = [:]
   /// True when the body has fetched something since it began.
   private var hasBodyFetched = false
   /// The transactions that the group has appended without a gap, by mirror: an export behind a save reads them.
@@ -67,17 +70,21 @@ final class FetchedRows {
   /// True while answers are on their way.
   var isUnderWay: Bool { !queued.isEmpty || !waiting.isEmpty }
 
-  /// True while the answer to the look-up is on its way.
-  func isUnderWay(_ lookup: Lookup) -> Bool {
-    awaited.contains(lookup) || queued.contains { $0.lookup == lookup }
+  /// False for a look-up that is under way or answered: nothing is sent for it.
+  func isWanted(_ lookup: Lookup, in table: Substring) -> Bool {
+    !awaited.contains(lookup) && answers[table]?[lookup] == nil
   }
 
-  func queue(_ lookup: Lookup, in table: Substring, at place: Int) { queued.append((table, lookup, place)) }
+  /// Notes a look-up that was sent on its own.
+  func queue(_ lookup: Lookup, in table: Substring, at place: Int) {
+    awaited.insert(lookup)
+    queued.append((table, lookup, place))
+  }
 
-  /// Lets a look-up wait for others of its command, unless it waits or is answered.
+  /// Lets a look-up wait for others of its command, if it is wanted.
   /// - Throws: `invalidValue` for values that no command may have, because the others go out with them.
   func queue(_ lookup: Lookup, in table: Substring, as shared: SharedLookup) throws(PostgreSQLError) {
-    if awaited.contains(lookup) || answers[table]?[lookup] != nil { return }
+    guard isWanted(lookup, in: table) else { return }
     try Session.checkRow(lookup.values, of: shared.one)
     awaited.insert(lookup)
     if let place = waiting.firstIndex(where: { $0.shared.one.name == shared.one.name }) {
@@ -94,10 +101,11 @@ final class FetchedRows {
       let place = left.firstIndex(where: { $0.shared.one.name == lookup.command }),
       let start = left[place].lookups.firstIndex(of: lookup)
     else { return false }
-    if byteCount > Self.byteLimit {
+    if let held = limitedByteCounts[lookup.command], held > Self.byteLimit {
       // Bodies come in the order of their announcements, so most of these have been used.
-      answers[table] = nil
-      byteCount = 0
+      answers[table] = answers[table]?.filter { $0.key.command != lookup.command }
+      limitedByteCounts[lookup.command] = nil
+      byteCount -= held
     }
     let end = min(start + Self.lookupLimit, left[place].lookups.count)
     let batch = left[place]
@@ -109,7 +117,7 @@ final class FetchedRows {
 
   /// The look-ups that go out together, of those whose answers are limited.
   private static let lookupLimit = 1000
-  /// With more bytes, answers are forgotten when the next ones are fetched.
+  /// With more bytes, the answers of a command are forgotten when the next ones are fetched.
   private static let byteLimit = 16 << 20
 
   /// Leaves look-ups for later.
@@ -149,6 +157,9 @@ final class FetchedRows {
     for (batch, place) in zip(waiting, places) {
       try note(rows[place], to: batch)
       byteCount += rows[place].byteCount
+      if batch.shared.byteLimit != nil {
+        limitedByteCounts[batch.shared.one.name, default: 0] += rows[place].byteCount
+      }
     }
   }
 
@@ -233,6 +244,7 @@ final class FetchedRows {
     left = []
     leftLookups = []
     byteCount = 0
+    limitedByteCounts.removeAll(keepingCapacity: true)
   }
 }
 

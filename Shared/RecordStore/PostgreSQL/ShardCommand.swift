@@ -88,12 +88,12 @@ final class ShardCommand {
 
   private var lookup: FetchedRows.Lookup { FetchedRows.Lookup(command: command.name, values: values) }
 
-  /// Sends a look-up ahead of the bodies that need it.
+  /// Sends a look-up ahead of the bodies that need it, unless it is under way or answered.
   func fetch() throws(PostgreSQLError) {
     guard let fetched, case .read(let table) = table else { return }
     if let sharedLookup {
       try fetched.queue(lookup, in: table, as: sharedLookup)
-    } else {
+    } else if fetched.isWanted(lookup, in: table) {
       fetched.queue(lookup, in: table, at: try session.queue(command, values))
     }
   }
@@ -173,7 +173,7 @@ final class ShardCommand {
     if let answer = fetchedAnswer { return answer }
     guard let fetched, case .read(let table) = table else { return nil }
     if fetched.isUnderWay {
-      if !fetched.isUnderWay(lookup) { try fetch() }
+      try fetch()
     } else if try !fetched.goOn(from: lookup, in: table) {
       return nil
     }

@@ -239,6 +239,7 @@ extension SQLiteTransaction {
   }
 
   private func store(_ member: ShareMember, of database: Int64) throws {
+    try forgetFetchedMembers(member.userRecordName, inZone: member.zoneName, of: database)
     let put = try writing(MemberQuery.put)
     try put.bind(1, database)
     try put.bind(2, member.userRecordName)

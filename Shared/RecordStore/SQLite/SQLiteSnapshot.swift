@@ -294,12 +294,25 @@ class SQLiteSnapshot: ShardSnapshot {
   }
 
   final func presence(of recordName: String, in zone: Int64) throws -> RecordPresence {
-    if try isDoomed(zone) { return .unused }
+    let isDeleted = try look(at: recordName, in: zone, { $0.bool(3) }, else: { $0.bool(0) })
+    return isDeleted.map { $0 ? .tombstone : .alive } ?? .unused
+  }
+
+  final func recordByteCount(of recordName: String, in zone: Int64) throws -> Int {
+    try look(at: recordName, in: zone, { $0.withBytes(8, \.count) }, else: { $0.int(1) }) ?? 0
+  }
+
+  /// What the row of a fetched record says, or else that of `StoredRecordQuery.presence`; nil when there is none.
+  private func look<Value>(
+    at recordName: String, in zone: Int64, _ ofRecord: (StoreStatement) -> Value,
+    else ofPresence: (StoreStatement) -> Value
+  ) throws -> Value? {
+    if try isDoomed(zone) { return nil }
     if session.fetched != nil {
       let record = try boundRecord(recordName, in: zone)
-      if record.isFetched { return try record.first { $0.bool(3) ? .tombstone : .alive } ?? .unused }
+      if record.isFetched { return try record.first(ofRecord) }
     }
-    return try boundPresence(recordName, in: zone).first { $0.bool(0) ? .tombstone : .alive } ?? .unused
+    return try boundPresence(recordName, in: zone).first(ofPresence)
   }
 
   func readRecord(named recordName: String, into rows: inout RecordRows) throws -> Bool {

@@ -101,6 +101,11 @@ extension SQLiteTransaction {
     try boundLiveZoneCount(in: database).forgetFetched()
   }
 
+  func forgetFetchedMembers(_ userRecordName: String, inZone zoneName: String, of database: Int64) throws {
+    guard session.fetched != nil else { return }
+    try boundMembers(userRecordName, inZone: zoneName, of: database).forgetFetched()
+  }
+
   func forgetFetchedOutcome(_ key: String) throws {
     if session.fetched != nil { try boundOutcome(key).forgetFetched() }
   }

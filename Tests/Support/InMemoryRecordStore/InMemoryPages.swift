@@ -3,6 +3,12 @@
 import RecordStore
 import Records
 
+extension InMemoryTransaction {
+  func recordByteCount(of recordName: String, in zone: Int64) throws -> Int {
+    rows.records[zone]?[recordName]?.stored.record.encoded().count ?? 0
+  }
+}
+
 extension Array where Element: Sendable {
   /// The first `limit` elements, up to the one by which their records pass a limit of bytes.
   func page(_ limit: Int, _ byteLimit: Int, _ record: (Element) -> StoredRecord) -> RowPage<Element> {

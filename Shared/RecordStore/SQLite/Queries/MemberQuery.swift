@@ -7,6 +7,8 @@ enum MemberQuery: Int, Query {
   case inZone, inDatabase, after, active, audience, put
   case newsAfter, insertNews, removeNews
 
+  var tellsItsRow: Bool { self == .put }
+
   func text(_ dialect: Dialect) -> String {
     switch self {
     case .inZone: Self.columns + #" WHERE database = ?1 AND "user" = ?2 AND zone = ?3 ORDER BY share"#

@@ -25,9 +25,11 @@ protocol Query: RawRepresentable<Int>, CaseIterable, Sendable {
   /// The types of the parameters, a letter for each as in `rows`, if many look-ups of the statement can be one in
   /// PostgreSQL. It has at most one row.
   var lookupTypes: String? { get }
-  /// The bytes of `data` after which an answer to many look-ups ends, with the row that passes them; nil for rows
-  /// without large values. Each row of a limited answer also has the sum up to it, before its number.
+  /// The bytes after which an answer to many look-ups ends, with the row that passes them; nil for rows without large
+  /// values. Each row of a limited answer also has the sum up to it, before its number.
   var lookupByteLimit: Int? { get }
+  /// The bytes of a row that count. The length of a large value is known without the value.
+  var lookupByteCount: String { get }
 }
 
 extension Query {
@@ -35,6 +37,7 @@ extension Query {
   var rowsText: String? { nil }
   var lookupTypes: String? { nil }
   var lookupByteLimit: Int? { nil }
+  var lookupByteCount: String { "octet_length(data)" }
 
   /// The rows of arrays, which are the parameters from the first one on.
   /// - Parameter types: a letter for each: `i` bigint, `b` bytea, `t` text.
@@ -58,8 +61,8 @@ extension Query {
       guard let limit = lookupByteLimit else { return "SELECT found.*, number \(rows)" }
       return """
         SELECT * FROM (SELECT found.*, \
-        sum(octet_length(data)) OVER (ORDER BY number ROWS UNBOUNDED PRECEDING) AS size, number \(rows)) AS sums \
-        WHERE size - octet_length(data) <= \(limit)
+        sum(\(lookupByteCount)) OVER (ORDER BY number ROWS UNBOUNDED PRECEDING) AS size, number \(rows)) AS sums \
+        WHERE size - \(lookupByteCount) <= \(limit)
         """
     }
   }

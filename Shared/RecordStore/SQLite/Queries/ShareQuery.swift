@@ -8,6 +8,12 @@ enum ShareQuery: Int, Query {
   case deleteInvitations, insertInvitation
   case departure, putDeparture, removeDeparture
 
+  // A root has one active share.
+  var lookupTypes: String? { [.byName, .byRoot].contains(self) ? "it" : nil }
+  var lookupByteLimit: Int? { lookupTypes == nil ? nil : 4 << 20 }
+  // The row of a share that has ended is without a state.
+  var lookupByteCount: String { "coalesce(octet_length(state), 0)" }
+
   func text(_ dialect: Dialect) -> String {
     switch self {
     case .byName: Self.columns + " WHERE zone = ?1 AND name = ?2"

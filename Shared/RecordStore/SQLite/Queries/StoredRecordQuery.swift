@@ -9,14 +9,20 @@ enum StoredRecordQuery: Int, Query {
   case insert, update, updateWithType, nextKeys
   case insertShortGUID, deleteShortGUID
 
-  var lookupTypes: String? { [.byName, .presence].contains(self) ? "ib" : nil }
-  var lookupByteLimit: Int? { self == .byName ? 4 << 20 : nil }
+  var lookupTypes: String? {
+    switch self {
+    case .byName, .presence: "ib"
+    case .byShortGUID: "t"
+    default: nil
+    }
+  }
+  var lookupByteLimit: Int? { [.byName, .byShortGUID].contains(self) ? 4 << 20 : nil }
 
   func text(_ dialect: Dialect) -> String {
     switch self {
     case .byName: Self.columns + " FROM record WHERE zone = ?1 AND name = ?2"
-    // The columns come before the fields, so their pages are not read.
-    case .presence: "SELECT deleted FROM record WHERE zone = ?1 AND name = ?2"
+    // The length is known without the fields, whose pages are not read.
+    case .presence: "SELECT deleted, length(data) FROM record WHERE zone = ?1 AND name = ?2"
     case .place: "SELECT deleted, refs FROM record WHERE zone = ?1 AND name = ?2"
     case .byRow: Self.columns + " FROM record WHERE id = ?1"
     case .byShortGUID:
