@@ -2,6 +2,7 @@
 
 import FoundationEssentials
 import MirrorWire
+import SQLite
 import Testing
 
 @testable import ReplicaStore
@@ -50,6 +51,11 @@ private struct KeptSaves {
   /// The sizes that wait to be sent.
   func waitingSizes() async throws -> [AttributeValue] {
     try await store.outbox().flatMap(\.changes).compactMap { $0.attributes?["size"] }
+  }
+
+  /// Runs a statement on the saves that were refused.
+  func changeRefused(_ sql: String) async throws {
+    try await store.replica.write { writer, _ in try writer.connection.execute(sql) }
   }
 
   func size() async throws -> Literal? { try await store.values("Photo", "P1")?["size"] }
@@ -204,4 +210,66 @@ func `a kept insertion is not sent when the user has deleted its object since`(i
   // The server says what it has once the photo's save is sent.
   try await store.export()
   #expect(try await store.replica.objectsToReread(limit: 10).map(\.recordName) == ["P1", "T1"])
+}
+
+@Test func `kept saves are not read when their objects are read anew, as long as none is undone`() async throws {
+  let saves = try await KeptSaves()
+  try await saves.setSize(2)
+  _ = try await saves.keep()
+  // Nobody can read it.
+  try await saves.changeRefused("UPDATE rejected SET body = x'00'")
+  try await saves.reread(size: 1)
+  #expect(try await saves.size() == .integer(2))
+}
+
+@Test func `of the parts of a kept save those alone are read that name the object`() async throws {
+  let saves = try await KeptSaves()
+  try await saves.setSize(2)
+  _ = try await saves.keep()
+  try await saves.changeRefused(
+    "INSERT INTO rejected(identifier, number, body, error, isConsequence, at, isDecided) "
+      + "SELECT 'part', number, x'00', error, isConsequence, at, isDecided FROM rejected")
+  try await saves.setSize(3)
+  try await saves.undo()
+  try await saves.reread(size: 1)
+  #expect(try await saves.size() == .integer(2))
+}
+
+@Test func `a kept save is shown again when a later one is kept, too, and then discarded`() async throws {
+  let saves = try await KeptSaves()
+  try await saves.setSize(2)
+  _ = try await saves.keep()
+  try await saves.setSize(3)
+  let later = try await saves.keep()
+  try await saves.reread(size: 1)
+  #expect(try await saves.size() == .integer(3))
+  try await saves.store.replica.discard(later)
+  try await saves.reread(size: 1)
+  #expect(try await saves.size() == .integer(2))
+}
+
+@Test func `a refused save and those that build on it leave no mark behind, and the others keep theirs`() async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  try await saves.setSize(2)
+  try await store.save { try $0.update("Tag", "T1", ["name": .text("mine")]) }
+  for size: Int64 in 3...5 { try await saves.setSize(size) }
+  try await saves.undo()
+  #expect(try await store.outbox().flatMap(\.changes).map(\.objectID) == ["T1"])
+  #expect(try await store.replica.figures().pendingObjects == 1)
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test func `of two kept edits of a pair the later one is shown again, whichever end tells it`() async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  try await store.save { try $0.link("Tag", "T1", "photos", "P1") }
+  _ = try await saves.keep()
+  try await store.save { try $0.link("Photo", "P1", "tags", "T1", false) }
+  _ = try await saves.keep()
+  try await saves.setSize(2)
+  try await saves.undo()
+  try await saves.reread(size: 1)
+  #expect(try await store.related("Photo", "P1", "tags").isEmpty)
 }

@@ -169,6 +169,10 @@ struct PendingMarks {
   /// Of saves that were made later and wait.
   private static let findLater = SQL(
     "is told later",
-    "SELECT 1 FROM pending p JOIN outbox o ON o.key = p.number WHERE p.object = ?1 AND o.number > ?4 "
-      + "AND (p.property = ?2 AND p.target = ?3 OR p.property = \(Pending.deletion)) LIMIT 1")
+    "\(later) AND p.property = ?2 AND p.target = ?3 "
+      + "UNION ALL \(later) AND p.property = \(Pending.deletion) AND p.target = 0 LIMIT 1")
+  /// The rest of the condition names the property and the target, so that no other mark of the object is read.
+  private static let later =
+    "SELECT 1 FROM pending p CROSS JOIN outbox o ON o.key = p.number "
+    + "WHERE p.object = ?1 AND p.number > 0 AND o.number > ?4"
 }
