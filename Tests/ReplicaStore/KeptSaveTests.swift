@@ -48,6 +48,24 @@ private struct KeptSaves {
     try await store.replica.reread(AnyObjectID(entityName: "Photo", recordName: "P1"), as: answer)
   }
 
+  /// The server's answer about the tag.
+  func rereadTag() async throws {
+    let json = #"""
+      {"entity":"Tag","objectID":"T1","zoneID":{"zoneName":"\#(zone.zoneName)","ownerRecordName":"_me"},\#
+      "attributes":{},"relationships":{},"syncState":"exported"}
+      """#
+    let answer = try JSONDecoder().decode(ObjectAnswer.self, from: Data(json.utf8))
+    try await store.replica.reread(AnyObjectID(entityName: "Tag", recordName: "T1"), as: answer)
+  }
+
+  /// Keeps a deletion of the tag, and makes the tag again.
+  func remakeTag() async throws -> String {
+    try await store.save { try $0.delete("Tag", "T1") }
+    let deletion = try await keep()
+    try await store.save { try $0.insert("Tag", "T1", ["name": .text("mine")]) }
+    return deletion
+  }
+
   /// The sizes that wait to be sent.
   func waitingSizes() async throws -> [AttributeValue] {
     try await store.outbox().flatMap(\.changes).compactMap { $0.attributes?["size"] }
@@ -272,4 +290,40 @@ func `a kept insertion is not sent when the user has deleted its object since`(i
   try await saves.undo()
   try await saves.reread(size: 1)
   #expect(try await store.related("Photo", "P1", "tags").isEmpty)
+}
+
+@Test(arguments: [true, false])
+func `a kept deletion is not sent when the user has made its object again since`(isSent: Bool) async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  let deletion = try await saves.remakeTag()
+  if isSent { try await store.export() }
+  try await store.replica.retry(deletion)
+  #expect(try await store.outbox().flatMap(\.changes).allSatisfy { $0.changeType == .insert })
+  try await store.export()
+  #expect(try await store.replica.rejected().isEmpty)
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test(arguments: [true, false])
+func `imports tell of an object that is made again over a kept deletion`(isSent: Bool) async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  _ = try await saves.remakeTag()
+  if isSent { try await store.export() }
+  try await store.replica.apply(
+    page("t2", saved("Tag", "T1", ["name": .string("theirs")]), .link(link("P1", "T1"))), event: nil)
+  #expect(try await store.values("Tag", "T1") == ["name": .text(isSent ? "theirs" : "mine")])
+  #expect(try await store.related("Photo", "P1", "tags") == ["T1"])
+}
+
+@Test func `an object that is made again over a kept deletion is gone when that save is undone`() async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  let deletion = try await saves.remakeTag()
+  try await saves.undo()
+  try await saves.rereadTag()
+  #expect(try await store.values("Tag", "T1") == nil)
+  try await store.replica.retry(deletion)
+  #expect(try await store.outbox().flatMap(\.changes).map(\.changeType) == [.delete])
 }

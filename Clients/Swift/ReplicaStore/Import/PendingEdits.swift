@@ -13,8 +13,12 @@ struct PendingEdits {
     isEmpty = try connection.statement(Self.any).first { _ in true } == nil
   }
 
-  /// Deleted here, and not yet there (K6).
-  func isDeleted(_ object: Int64) throws -> Bool { try has(object, Pending.deletion, 0) }
+  /// Deleted here, and not yet there (K6). A deletion that is kept is none as long as a later save makes the object
+  /// again.
+  func isDeleted(_ object: Int64) throws -> Bool {
+    guard try has(object, Pending.deletion, 0) else { return false }
+    return try connection.statement(Self.deletion).binding(object).first { _ in true } ?? false
+  }
   func isNew(_ object: Int64) throws -> Bool { try has(object, Pending.wholeObject, 0) }
   /// Its zone ended, and the server gets it again. Imports go before it.
   func isSentAgain(_ object: Int64) throws -> Bool {
@@ -34,6 +38,12 @@ struct PendingEdits {
 
   private static let any = SQL("any pending", "SELECT 1 FROM pending LIMIT 1")
   private static let one = SQL("is pending", "SELECT 1 FROM pending WHERE object = ? AND property = ? AND target = ?")
+  private static let deletion = SQL(
+    "is deletion pending",
+    "SELECT 1 FROM pending p WHERE p.object = ?1 AND p.property = \(Pending.deletion) AND p.target = 0 "
+      + "AND (p.number > 0 OR NOT EXISTS (SELECT 1 FROM pending i LEFT JOIN outbox o ON o.key = i.number "
+      + "WHERE i.object = ?1 AND i.property = \(Pending.wholeObject) AND i.target = 0 "
+      + "AND coalesce(o.number, -i.number) > -p.number)) LIMIT 1")
   private static let again = SQL("is sent again", "SELECT 1 FROM sentAgain WHERE object = ?")
   private static let all = SQL(
     "pending of object", "SELECT property FROM pending WHERE object = ? AND target = 0 AND property >= 0")
