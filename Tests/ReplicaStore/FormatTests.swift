@@ -157,6 +157,23 @@ struct FormatTests {
     #expect(try await store.replica.figures().pendingObjects == 0)
   }
 
+  @Test func `an undone save of a file of format 5 is not taken for kept because of objects that are sent again`()
+    async throws
+  {
+    try makeFile(5, path)
+    let connection = try Connection(shared: path, mode: .readWrite)
+    try connection.execute(
+      "UPDATE rejected SET isDecided = 1; DELETE FROM pending WHERE number < 0; "
+        + "INSERT INTO sentAgain(object, number) SELECT o._pk, -r.number FROM object o, rejected r WHERE o.name = 'T1'")
+    connection.close()
+    let replica = try await Replica.open(World.configuration(path), Photos.model)
+    let decisions = try await replica.read { snapshot in
+      try snapshot.connection.prepare(SQL("decisions", "SELECT isDecided FROM rejected")).all { $0.int64(0) }
+    }
+    #expect(decisions == [1])
+    await replica.close()
+  }
+
   @Test func `a file of a later format is refused`() async throws {
     let store = try await open(2)
     await store.replica.close()

@@ -2,6 +2,7 @@
 
 import FoundationEssentials
 import MirrorWire
+import SQLite
 import Testing
 
 @testable import ReplicaStore
@@ -47,9 +48,32 @@ private struct KeptSaves {
     try await store.replica.reread(AnyObjectID(entityName: "Photo", recordName: "P1"), as: answer)
   }
 
+  /// The server's answer about the tag.
+  func rereadTag() async throws {
+    let json = #"""
+      {"entity":"Tag","objectID":"T1","zoneID":{"zoneName":"\#(zone.zoneName)","ownerRecordName":"_me"},\#
+      "attributes":{},"relationships":{},"syncState":"exported"}
+      """#
+    let answer = try JSONDecoder().decode(ObjectAnswer.self, from: Data(json.utf8))
+    try await store.replica.reread(AnyObjectID(entityName: "Tag", recordName: "T1"), as: answer)
+  }
+
+  /// Keeps a deletion of the tag, and makes the tag again.
+  func remakeTag() async throws -> String {
+    try await store.save { try $0.delete("Tag", "T1") }
+    let deletion = try await keep()
+    try await store.save { try $0.insert("Tag", "T1", ["name": .text("mine")]) }
+    return deletion
+  }
+
   /// The sizes that wait to be sent.
   func waitingSizes() async throws -> [AttributeValue] {
     try await store.outbox().flatMap(\.changes).compactMap { $0.attributes?["size"] }
+  }
+
+  /// Runs a statement on the saves that were refused.
+  func changeRefused(_ sql: String) async throws {
+    try await store.replica.write { writer, _ in try writer.connection.execute(sql) }
   }
 
   func size() async throws -> Literal? { try await store.values("Photo", "P1")?["size"] }
@@ -204,4 +228,102 @@ func `a kept insertion is not sent when the user has deleted its object since`(i
   // The server says what it has once the photo's save is sent.
   try await store.export()
   #expect(try await store.replica.objectsToReread(limit: 10).map(\.recordName) == ["P1", "T1"])
+}
+
+@Test func `kept saves are not read when their objects are read anew, as long as none is undone`() async throws {
+  let saves = try await KeptSaves()
+  try await saves.setSize(2)
+  _ = try await saves.keep()
+  // Nobody can read it.
+  try await saves.changeRefused("UPDATE rejected SET body = x'00'")
+  try await saves.reread(size: 1)
+  #expect(try await saves.size() == .integer(2))
+}
+
+@Test func `of the parts of a kept save those alone are read that name the object`() async throws {
+  let saves = try await KeptSaves()
+  try await saves.setSize(2)
+  _ = try await saves.keep()
+  try await saves.changeRefused(
+    "INSERT INTO rejected(identifier, number, body, error, isConsequence, at, isDecided) "
+      + "SELECT 'part', number, x'00', error, isConsequence, at, isDecided FROM rejected")
+  try await saves.setSize(3)
+  try await saves.undo()
+  try await saves.reread(size: 1)
+  #expect(try await saves.size() == .integer(2))
+}
+
+@Test func `a kept save is shown again when a later one is kept, too, and then discarded`() async throws {
+  let saves = try await KeptSaves()
+  try await saves.setSize(2)
+  _ = try await saves.keep()
+  try await saves.setSize(3)
+  let later = try await saves.keep()
+  try await saves.reread(size: 1)
+  #expect(try await saves.size() == .integer(3))
+  try await saves.store.replica.discard(later)
+  try await saves.reread(size: 1)
+  #expect(try await saves.size() == .integer(2))
+}
+
+@Test func `a refused save and those that build on it leave no mark behind, and the others keep theirs`() async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  try await saves.setSize(2)
+  try await store.save { try $0.update("Tag", "T1", ["name": .text("mine")]) }
+  for size: Int64 in 3...5 { try await saves.setSize(size) }
+  try await saves.undo()
+  #expect(try await store.outbox().flatMap(\.changes).map(\.objectID) == ["T1"])
+  #expect(try await store.replica.figures().pendingObjects == 1)
+  try await store.export()
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test func `of two kept edits of a pair the later one is shown again, whichever end tells it`() async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  try await store.save { try $0.link("Tag", "T1", "photos", "P1") }
+  _ = try await saves.keep()
+  try await store.save { try $0.link("Photo", "P1", "tags", "T1", false) }
+  _ = try await saves.keep()
+  try await saves.setSize(2)
+  try await saves.undo()
+  try await saves.reread(size: 1)
+  #expect(try await store.related("Photo", "P1", "tags").isEmpty)
+}
+
+@Test(arguments: [true, false])
+func `a kept deletion is not sent when the user has made its object again since`(isSent: Bool) async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  let deletion = try await saves.remakeTag()
+  if isSent { try await store.export() }
+  try await store.replica.retry(deletion)
+  #expect(try await store.outbox().flatMap(\.changes).allSatisfy { $0.changeType == .insert })
+  try await store.export()
+  #expect(try await store.replica.rejected().isEmpty)
+  #expect(try await store.replica.figures().pendingObjects == 0)
+}
+
+@Test(arguments: [true, false])
+func `imports tell of an object that is made again over a kept deletion`(isSent: Bool) async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  _ = try await saves.remakeTag()
+  if isSent { try await store.export() }
+  try await store.replica.apply(
+    page("t2", saved("Tag", "T1", ["name": .string("theirs")]), .link(link("P1", "T1"))), event: nil)
+  #expect(try await store.values("Tag", "T1") == ["name": .text(isSent ? "theirs" : "mine")])
+  #expect(try await store.related("Photo", "P1", "tags") == ["T1"])
+}
+
+@Test func `an object that is made again over a kept deletion is gone when that save is undone`() async throws {
+  let saves = try await KeptSaves()
+  let store = saves.store
+  let deletion = try await saves.remakeTag()
+  try await saves.undo()
+  try await saves.rereadTag()
+  #expect(try await store.values("Tag", "T1") == nil)
+  try await store.replica.retry(deletion)
+  #expect(try await store.outbox().flatMap(\.changes).map(\.changeType) == [.delete])
 }

@@ -140,6 +140,14 @@ struct Outbox {
     try connection.statement(Self.dequeue).binding(rows.lowerBound, rows.upperBound).run()
   }
 
+  /// All in one pass, because `pending` has no index by number.
+  private func remove(_ keys: [Int64]) throws {
+    let list = "[\(keys.map(String.init).joined(separator: ","))]"
+    for sql in [Self.unpendRows, Self.unmarkRowsAgain, Self.dequeueRows] {
+      try connection.statement(sql).binding(list).run()
+    }
+  }
+
   /// Takes the batch apart, so that half of it, or the refused transaction alone, is sent next.
   func halve(_ batch: ExportBatch, at index: Int?) throws {
     let count = index == 0 ? 1 : index ?? max(batch.transactions.count / 2, 1)
@@ -162,10 +170,12 @@ struct Outbox {
       rejected.append((row, true))
     }
     let moved = try rejected.map { row, isConsequence in try move(row, error, isConsequence: isConsequence) }
+    try remove(rejected.map(\.0.key))
     try connection.statement(Self.clearHalving).run()
     return moved
   }
 
+  /// The row and its marks stay until all rows are moved.
   private func move(_ row: OutboxRow, _ error: ServerError, isConsequence: Bool) throws -> Rejected {
     let transaction = try Self.transaction(row.body)
     let objects = transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) }
@@ -181,7 +191,6 @@ struct Outbox {
     } else {
       try RereadList(writer.snapshot).add(objects)
     }
-    try remove(row.key...row.key)
     return Rejected(
       identifier: transaction.transactionID, transactionNumber: row.number, author: transaction.author,
       objects: objects, error: error, isConsequence: isConsequence,
@@ -235,6 +244,12 @@ struct Outbox {
   private static let dequeue = SQL("dequeue", "DELETE FROM outbox WHERE key BETWEEN ? AND ?")
   private static let unpend = SQL("unpend", "DELETE FROM pending WHERE number BETWEEN ? AND ?")
   private static let unmarkAgain = SQL("unmark again", "DELETE FROM sentAgain WHERE number BETWEEN ? AND ?")
+  private static let unpendRows = SQL(
+    "unpend rows", "DELETE FROM pending WHERE number IN (SELECT value FROM json_each(?))")
+  private static let unmarkRowsAgain = SQL(
+    "unmark rows again", "DELETE FROM sentAgain WHERE number IN (SELECT value FROM json_each(?))")
+  private static let dequeueRows = SQL(
+    "dequeue rows", "DELETE FROM outbox WHERE key IN (SELECT value FROM json_each(?))")
   private static let receipt = SQL(
     "receipt", "SELECT receipt FROM content WHERE checksum = ? AND receipt IS NOT NULL AND receiptExpiry > ?")
   private static let contentArrived = SQL(

@@ -49,12 +49,12 @@ struct PendingMarks {
   }
 
   /// Ends what earlier saves that are kept would send of what a change says: the server has taken the change. A
-  /// deletion ends all of its object.
+  /// deletion ends all of its object, and so does an insertion: the object was made again.
   /// - Parameter transactionNumber: of the save that the server has taken.
   func endEarlier(_ change: ObjectChange, than transactionNumber: Int64) throws {
     let first = Self.number(ofRejected: transactionNumber)
     for mark in try marks(of: change) {
-      if mark.property == Pending.deletion {
+      if mark.property == Pending.deletion || mark.property == Pending.wholeObject && !isSentAgain {
         for sql in [Self.endObject, Self.endObjectAgain] {
           try connection.statement(sql).binding(mark.object, first).run()
         }
@@ -166,9 +166,13 @@ struct PendingMarks {
     "is marked",
     "SELECT 1 FROM pending WHERE object = ?1 AND property = ?2 AND target = ?3 AND number = ?4 "
       + "UNION ALL SELECT 1 FROM sentAgain WHERE object = ?1 AND number = ?4 AND ?5")
-  /// Of saves that were made later and wait.
+  /// Of saves that were made later and wait. An insertion or deletion tells all of its object.
   private static let findLater = SQL(
     "is told later",
-    "SELECT 1 FROM pending p JOIN outbox o ON o.key = p.number WHERE p.object = ?1 AND o.number > ?4 "
-      + "AND (p.property = ?2 AND p.target = ?3 OR p.property = \(Pending.deletion)) LIMIT 1")
+    "\(later) AND p.property = ?2 AND p.target = ?3 "
+      + "UNION ALL \(later) AND p.property IN (\(Pending.wholeObject), \(Pending.deletion)) AND p.target = 0 LIMIT 1")
+  /// The rest of the condition names the property and the target, so that no other mark of the object is read.
+  private static let later =
+    "SELECT 1 FROM pending p CROSS JOIN outbox o ON o.key = p.number "
+    + "WHERE p.object = ?1 AND p.number > 0 AND o.number > ?4"
 }

@@ -132,12 +132,16 @@ struct RejectedRow {
     try connection.statement(Self.decide).binding(identifier, Self.kept).run()
   }
 
-  func undo() throws { try connection.statement(Self.decide).binding(identifier, Self.undone).run() }
+  func undo() throws {
+    try connection.statement(Self.decide).binding(identifier, Self.undone).run()
+    try RereadList(snapshot).noteUndone()
+  }
 
   func discard() throws {
     try forget()
-    try RereadList(snapshot).add(
-      transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) })
+    let list = RereadList(snapshot)
+    try list.add(transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) })
+    try list.noteUndone()
   }
 
   func forget() throws {

@@ -81,14 +81,15 @@ struct FormatUpgrade {
     """
 
   /// Of the saves that told one property the last had the only mark, and marks alone told a kept save from an undone
-  /// one.
+  /// one. Objects that are sent again have the number of the save before them, so only their own row is kept for them.
   private static let toFormat6 = """
     ALTER TABLE pending RENAME TO pending5;
     \(Tables.pending)
     INSERT INTO pending(object, property, target, number) SELECT object, property, target, number FROM pending5;
     DROP TABLE pending5;
     UPDATE rejected SET isDecided = 2 WHERE isDecided = 1 AND (EXISTS (SELECT 1 FROM pending WHERE number =
-      -rejected.number) OR EXISTS (SELECT 1 FROM sentAgain s WHERE s.number = -rejected.number));
+      -rejected.number) OR json_extract(CAST(body AS TEXT), '$.author') = '\(MirroringAuthor.reupload)'
+      AND EXISTS (SELECT 1 FROM sentAgain s WHERE s.number = -rejected.number));
     """
 
   private static let numbers = SQL("transactions of format 2", "SELECT number FROM htransaction ORDER BY number")

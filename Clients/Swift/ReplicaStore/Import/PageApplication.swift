@@ -148,7 +148,8 @@ final class PageApplication {
   /// made over them was refused, and is undone.
   func showKept(_ name: String) throws {
     guard let found = try snapshot.find(name), let entity = schema.entitiesByKey[found.entity] else { return }
-    let kept = try OutboxReplay(tables, schema, keptOf: found.key)
+    if try pending.isDeleted(found.key) { return try delete(found) }
+    let kept = try OutboxReplay(tables, schema, keptOf: name, found.key)
     var values: [Literal?] = entity.columns.map { _ in nil }
     if found.state == Tables.State.here {
       try kept.overlay(name, entity, &values)

@@ -90,8 +90,9 @@ extension Replica {
         // One that the server does not have yet is known to be sent again.
         try application.delete(object.recordName)
       }
-      try application.showKept(object.recordName)
-      try RereadList(writer.snapshot).remove(object)
+      let list = RereadList(writer.snapshot)
+      if try list.hasUndone() { try application.showKept(object.recordName) }
+      try list.remove(object)
       try writer.finish(history, author: MirroringAuthor.importing, application, &outcome)
       outcome.isImport = true
     }
