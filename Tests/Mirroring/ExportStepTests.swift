@@ -100,6 +100,23 @@ private func slices(_ transaction: HistoryTransaction, _ limits: ExportLimits = 
   #expect(graph(sliced) == graph(whole))
 }
 
+@Test(arguments: [nil, ReservedName.mirroringAuthorPrefix + "import"])
+func `a slice ends before the first step that is not wanted`(author: String?) throws {
+  let zone = TestZone()
+  let names = (0..<9).map { "p\($0)" }
+  try zone.export([transaction(names.map { insert("Post", $0) })])
+  var removed = transaction(names.map { delete("Post", $0) })
+  removed.author = author
+  var exporter = zone.exporter(of: "A")
+  var askedCount = 0
+  try exporter.apply(ExportSteps(removed).steps[...], of: removed) {
+    askedCount += 1
+    return askedCount <= 4
+  }
+  #expect(askedCount == 5)
+  if author == nil { #expect(exporter.plan().writes.map(\.item.recordName).sorted() == ["p0", "p1", "p2", "p3"]) }
+}
+
 @Test func `T-E11 a pause lasts exactly as long as asked for, or a little longer, never shorter`() {
   for jitter: UInt64 in [0, 1, 2999, .max] {
     var pacing = ExportPacing()

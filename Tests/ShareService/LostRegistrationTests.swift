@@ -50,6 +50,40 @@ import Testing
     #expect(!next.isFromStart && next.registrations.isEmpty && next.incarnation == page.incarnation)
   }
 
+  @Test func `lost revisions that other numbers have passed are read from the start`() async throws {
+    for number in 1...3 { try await Self.register(ada, number, in: world) }
+    let known = try await world.service.directory.pushRegistrations(after: 0)
+    let first = try #require(known.registrations.first)
+    try await world.service.directory.lose(after: first.revision)
+    let restarted = try await world.restarted()
+    let directory = restarted.service.directory
+    var number: Int64 = 0
+    for _ in 0..<4 { number = try await directory.beginComparison() }
+    #expect(number > known.revision)
+    try await Self.register(bob, 4, in: restarted)
+    let page = try await directory.pushRegistrations(after: known.revision, of: known.incarnation)
+    #expect(page.isFromStart && page.registrations.map(\.device.userRecordName) == [ada, bob])
+    let kept = try await directory.pushRegistrations(after: first.revision, of: known.incarnation)
+    #expect(!kept.isFromStart && kept.registrations.map(\.device.userRecordName) == [bob])
+    // Ends of lost registrations end nothing, and those of kept ones do.
+    let ended = known.registrations.map { EndPushRegistrations.Registration(id: $0.id, revision: $0.revision) }
+    try await directory.endPushRegistrations(
+      EndPushRegistrations(registrations: ended, incarnation: known.incarnation))
+    #expect(try await directory.pushRegistrations(after: page.revision).ended == [first.id])
+  }
+
+  @Test func `after a restart that lost nothing, the end of the latest registration is read as what is new`()
+    async throws
+  {
+    try await Self.register(ada, 1, in: world)
+    let known = try await world.service.directory.pushRegistrations(after: 0)
+    let latest = try #require(known.registrations.last)
+    let directory = try await world.restarted().service.directory
+    try await directory.endPushRegistration(named: latest.id)
+    let page = try await directory.pushRegistrations(after: known.revision, of: known.incarnation)
+    #expect(!page.isFromStart && page.ended == [latest.id] && page.incarnation != known.incarnation)
+  }
+
   @Test func `the end of a lost registration ends no other one`() async throws {
     let (restarted, known, _) = try await replaced()
     let directory = restarted.service.directory

@@ -148,9 +148,8 @@ extension Directory {
     after known: Int64, of incarnation: String? = nil
   ) throws -> FetchPushRegistrations.Reply {
     let current = try registrationIncarnation()
-    let latest = try max(
-      count("SELECT max(revision) FROM pushRegistration"), count("SELECT max(revision) FROM pushRegistrationEnd"))
-    let isFromStart = known > latest || !RegistrationIncarnation.has(known, of: incarnation, in: current)
+    let isFromStart =
+      try known > latestRegistrationRevision() || !RegistrationIncarnation.has(known, of: incarnation, in: current)
     let revision = isFromStart ? 0 : known
     var (registrations, ended, last) = ([PushRegistration](), [Int64](), revision)
     var rowCount = 0

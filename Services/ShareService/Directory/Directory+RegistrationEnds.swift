@@ -14,6 +14,7 @@ extension Directory {
   /// Within a change.
   /// - Returns: false if there is no such registration.
   @discardableResult func endPushRegistration(_ id: Int64) throws -> Bool {
+    try settleRegistrationIncarnation()
     try connection.statement(SQL("pushRegistration.end", "DELETE FROM pushRegistration WHERE id = ?1")).binding(id)
       .run()
     guard connection.changes > 0 else { return false }

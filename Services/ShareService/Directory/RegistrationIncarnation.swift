@@ -10,7 +10,8 @@ struct RegistrationIncarnation: Hashable, Codable {
   let name: String
   /// The incarnation before this one; nil if there was none.
   let former: String?
-  /// The last version of the former.
+  /// The highest revision of the former that the directory had when this one began. Other numbers of the directory's
+  /// counter tell nothing: they also pass revisions that were lost.
   let begin: Int64
 
   /// True if the directory has all changes up to a revision of an incarnation.
@@ -33,13 +34,20 @@ extension Directory {
     }
   }
 
+  /// The highest revision of the registrations and of their ends; 0 if there are none.
+  func latestRegistrationRevision() throws -> Int64 {
+    try max(
+      count("SELECT max(revision) FROM pushRegistration"), count("SELECT max(revision) FROM pushRegistrationEnd"))
+  }
+
   /// The next revision of a registration; within a change.
   func nextRegistrationRevision() throws -> Int64 {
     try settleRegistrationIncarnation()
     return try DirectoryFormat.nextVersion(in: connection)
   }
 
-  /// Begins this connection's incarnation unless that is stored; within a change that gives revisions out.
+  /// Begins this connection's incarnation unless that is stored; within a change that gives revisions out, before it
+  /// removes any.
   func settleRegistrationIncarnation() throws {
     let own: String
     if let known = ownIncarnation, known.connectionCount == store.connectionCount {
@@ -50,8 +58,7 @@ extension Directory {
     }
     let stored = try registrationIncarnation()
     if stored?.name == own { return }
-    let incarnation = RegistrationIncarnation(
-      name: own, former: stored?.name, begin: try DirectoryFormat.lastVersion(in: connection))
+    let incarnation = RegistrationIncarnation(name: own, former: stored?.name, begin: try latestRegistrationRevision())
     try DirectoryFormat.set(Self.incarnationName, try MessagePackEncoder().encode(incarnation), in: connection)
   }
 }

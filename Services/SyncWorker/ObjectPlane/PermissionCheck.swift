@@ -10,7 +10,7 @@ import ZoneCommit
 enum PermissionCheck {
   /// Bytes of records that a check reads, while nobody else can write. What comes behind them is judged by the export.
   static let byteLimit = 16 << 20
-  /// The items between two looks at the bytes.
+  /// The items of a transaction that is applied whole, without a look at the bytes in between.
   private static let itemCount = 50
 
   /// - Parameter transactions: the transactions that are not stored yet, with their places in the request.
@@ -22,22 +22,9 @@ enum PermissionCheck {
   ) throws {
     let locator = try ObjectLocator(of: mirror, in: snapshot)
     let source = locator.source(in: locator.defaultZone)
-    var exporter = run.exporter(of: mirror, from: source, elsewhere: nil, isolatesErrors: false)
-    source.countsBytes = true
+    var exporter: Exporter
     do {
-      for (_, saved) in transactions {
-        let steps = ExportSteps(saved)
-        var start = 0
-        while start < steps.steps.count, source.readByteCount <= byteLimit {
-          let slice = steps.slice(from: start, limits: ExportLimits(itemCount: itemCount, byteCount: .max))
-          if slice.count == steps.steps.count {
-            try exporter.apply(saved)
-          } else {
-            try exporter.apply(steps.steps[slice], of: saved)
-          }
-          start = slice.upperBound
-        }
-      }
+      exporter = try applied(transactions.map(\.transaction), of: mirror, run, from: source)
     } catch  where ExportFailure(error) == .poisoned {
       // Dropped because the export reports the unreadable change and judges the rest.
       return
@@ -49,6 +36,24 @@ enum PermissionCheck {
       else { continue }
       throw RecordError(problem.code, "\(place(of: write.item, in: transactions)): \(problem.reason)")
     }
+  }
+
+  /// Applies the transactions up to the limit of bytes. It goes through each of them once, however long it is.
+  static func applied(
+    _ transactions: [HistoryTransaction], of mirror: StoredMirror, _ run: ExportRun, from source: ZoneSource
+  ) throws -> Exporter {
+    var exporter = run.exporter(of: mirror, from: source, elsewhere: nil, isolatesErrors: false)
+    source.countsBytes = true
+    for saved in transactions where source.readByteCount <= byteLimit {
+      let steps = ExportSteps(saved)
+      let first = steps.slice(from: 0, limits: ExportLimits(itemCount: itemCount, byteCount: .max))
+      if first.count == steps.steps.count {
+        try exporter.apply(saved)
+      } else {
+        try exporter.apply(steps.steps[...], of: saved) { source.readByteCount <= byteLimit }
+      }
+    }
+    return exporter
   }
 
   /// The place of the change of a record's object, or else of an object that the record relates to.

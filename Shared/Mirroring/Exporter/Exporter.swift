@@ -40,6 +40,8 @@ public struct Exporter {
   /// Objects that a slice's transaction makes and deletes: an earlier slice may have done both and left nothing of
   /// them.
   var passing: Set<String> = []
+  /// Changes that slices went through for the order of deletions, so that tests see the cost of many slices.
+  package private(set) var orderedChangeCount = 0
   /// Survivors that changes named by the names of their duplicates.
   var standIns: Set<String> = []
   /// Objects that an edit brought back (T-C06): their device may have let go of them.
@@ -116,16 +118,19 @@ public struct Exporter {
     switch Treatment(author: transaction.author) {
     case .skip: return
     case .deletionsOnly:
-      for change in transaction.changes where try change.changeType == .delete && isOurs(change) {
-        forgetLeftOut(of: change.objectID)
-        try isolating(change) { exporter in try exporter.dropState(of: change.objectID) }
-      }
+      for change in transaction.changes { try dropIfDeleted(change) }
     case .export:
       judge?.edit = transaction.edit
       origin = ChangeOrigin(transaction)
       try applyChanges(try redirected(transaction.inWords(of: model)).changes)
       try tellOfStandIns()
     }
+  }
+
+  private mutating func dropIfDeleted(_ change: HistoryChange) throws {
+    guard try change.changeType == .delete && isOurs(change) else { return }
+    forgetLeftOut(of: change.objectID)
+    try isolating(change) { exporter in try exporter.dropState(of: change.objectID) }
   }
 
   private mutating func applyChanges(_ original: [HistoryChange]) throws {
@@ -200,16 +205,19 @@ public struct Exporter {
   /// Adds a slice of a transaction's steps (`ExportSteps`); the slices before it are exported already.
   ///
   /// If an object's own step is left out, so is its whole change: later slices find no object whose relationships they
-  /// could set.
+  /// could set. Each call goes through all changes of the transaction once.
+  /// - Parameter goesOn: asked before each step; the first false ends the slice there.
   /// - Throws: like `apply(_:)`.
-  public mutating func apply(_ slice: ArraySlice<ExportStep>, of transaction: HistoryTransaction) throws {
+  public mutating func apply(
+    _ slice: ArraySlice<ExportStep>, of transaction: HistoryTransaction, while goesOn: () -> Bool = { true }
+  ) throws {
     switch Treatment(author: transaction.author) {
     case .skip: return
     case .deletionsOnly:
-      let deleted = slice.filter { $0.work == .object }.map { transaction.changes[$0.change] }.filter {
-        $0.changeType == .delete
+      for step in slice where step.work == .object {
+        guard goesOn() else { return }
+        try dropIfDeleted(transaction.changes[step.change])
       }
-      try apply(HistoryTransaction(transactionID: "", timestamp: 0, author: transaction.author, changes: deleted))
     case .export:
       judge?.edit = transaction.edit
       origin = ChangeOrigin(transaction)
@@ -217,6 +225,7 @@ public struct Exporter {
       let transaction = try redirected(transaction.inWords(of: model, only: places), only: places)
       var lastDeletion: [String: Int] = [:]
       for (index, change) in transaction.changes.enumerated() {
+        orderedChangeCount += 1
         switch change.changeType {
         case .delete:
           lastDeletion[change.objectID] = index
@@ -227,6 +236,7 @@ public struct Exporter {
       }
       defer { passing = [] }
       for step in slice {
+        guard goesOn() else { break }
         let change = transaction.changes[step.change]
         guard try isOurs(change) else {
           if elsewhere != nil, case .relationship(let place, _) = step.work {
