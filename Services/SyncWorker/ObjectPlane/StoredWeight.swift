@@ -7,8 +7,8 @@ import Records
 import ZoneCommit
 
 /// The stored bytes of the records that a batch changes. It reads each of them whole, keeps it and writes it again, and
-/// a save of half a megabyte may change hundreds of large records. Members of sets, targets of pointers, and what points
-/// to a deleted object do not count.
+/// a save of half a megabyte may change hundreds of large records. Members of sets, targets of pointers, and records
+/// that point to a deleted object do not count.
 struct StoredWeight {
   /// The bytes of stored records that a batch changes; one record that is larger goes alone.
   static let byteLimit = 16 << 20
