@@ -35,6 +35,14 @@ private struct KeptSaves {
     return identifier
   }
 
+  /// Saves these sizes, each by a save of its own. The server refuses the first, and all are kept.
+  func keepSizes(_ sizes: Int64...) async throws -> [String] {
+    for size in sizes { try await setSize(size) }
+    let refused = try await refuse()
+    for identifier in refused { try await store.replica.keep(identifier) }
+    return refused
+  }
+
   /// Undoes what the server refuses next.
   func undo() async throws { for identifier in try await refuse() { try await store.replica.revert(identifier) } }
 
@@ -130,10 +138,7 @@ func `of two kept saves of one property the later one is sent last, in whatever 
 ) async throws {
   let saves = try await KeptSaves()
   let store = saves.store
-  try await saves.setSize(2)
-  try await saves.setSize(3)
-  let refused = try await saves.refuse()
-  for identifier in refused { try await store.replica.keep(identifier) }
+  let refused = try await saves.keepSizes(2, 3)
   for place in order { try await store.replica.retry(refused[place]) }
   #expect(try await saves.waitingSizes().last == .integer(3))
   try await store.export()
@@ -145,10 +150,7 @@ func `of two kept saves of one property the later one is sent last, in whatever 
 @Test func `a kept save stays the user's when an earlier one of the same property is sent`() async throws {
   let saves = try await KeptSaves()
   let store = saves.store
-  try await saves.setSize(2)
-  try await saves.setSize(3)
-  let refused = try await saves.refuse()
-  for identifier in refused { try await store.replica.keep(identifier) }
+  let refused = try await saves.keepSizes(2, 3)
   try await store.replica.retry(refused[0])
   #expect(try await saves.waitingSizes() == [.integer(2)])
   try await store.export()

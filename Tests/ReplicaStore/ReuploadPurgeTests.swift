@@ -6,6 +6,16 @@ import Testing
 
 @testable import ReplicaStore
 
+extension TestStore {
+  /// The server refuses the save that is next.
+  /// - Returns: its identifier.
+  fileprivate func refuseNext(_ status: Int, _ code: String) async throws -> String {
+    let batch = try #require(try await replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
+    let error = ServerError(status: status, serverErrorCode: code, reason: "no")
+    return try #require(try await replica.refuse(batch, at: nil, error: error).first?.identifier)
+  }
+}
+
 @Test func `a zone that is purged before its objects are sent again takes them along`() async throws {
   let store = try await TestStore.withZones()
   try await store.replica.apply(page("t2", ended(.reupload), ended(.reupload, trips)), event: nil)
@@ -70,9 +80,7 @@ import Testing
 {
   let store = try await TestStore.withZones()
   try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
-  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
-  let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
-  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  let identifier = try await store.refuseNext(403, "ACCESS_DENIED")
   try await store.replica.keep(identifier)
   // Another device has sent the photo again, and deleted a tag since.
   let deletion = ImportedChange.delete(entity: "Tag", objectID: "T1", zoneID: zone)
@@ -95,9 +103,7 @@ import Testing
 {
   let store = try await TestStore.withZones()
   try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
-  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
-  let error = ServerError(status: 413, serverErrorCode: "QUOTA_EXCEEDED", reason: "no")
-  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  let identifier = try await store.refuseNext(413, "QUOTA_EXCEEDED")
   try await store.replica.revert(identifier)
   #expect(try await store.replica.undecided().isEmpty)
   #expect(try await store.replica.rejected().map(\.identifier) == [identifier])
@@ -129,9 +135,7 @@ import Testing
   let store = try await TestStore.withZones()
   try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
   let before = try await store.sentAgain()
-  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
-  let error = ServerError(status: 403, serverErrorCode: "ACCESS_DENIED", reason: "no")
-  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  let identifier = try await store.refuseNext(403, "ACCESS_DENIED")
   try await store.replica.keep(identifier)
   try await store.replica.retry(identifier)
   #expect(try await store.sentAgain() == before && before.count == 4)
@@ -160,9 +164,7 @@ func `a purge leaves a former account's objects that the server refused, and the
   var options = SaveOptions()
   options.author = MirroringAuthor.reupload
   _ = try await store.replica.save(options) { try $0.insert("Tag", "T9", ["name": .text("former")]) }
-  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
-  let error = ServerError(status: 413, serverErrorCode: "QUOTA_EXCEEDED", reason: "no")
-  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  let identifier = try await store.refuseNext(413, "QUOTA_EXCEEDED")
   if isKept { try await store.replica.keep(identifier) } else { try await store.replica.revert(identifier) }
   try await store.replica.apply(page("t2", ended(.delete)), event: nil)
   #expect(try await store.names(Query("Tag")) == ["T2", "T9"])
@@ -179,9 +181,7 @@ func `a purge leaves a former account's objects that the server refused, and the
 @Test func `a purge takes along what was refused of its zone, and nobody is offered to send it again`() async throws {
   let store = try await TestStore.withZones()
   try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
-  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
-  let error = ServerError(status: 413, serverErrorCode: "QUOTA_EXCEEDED", reason: "no")
-  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  let identifier = try await store.refuseNext(413, "QUOTA_EXCEEDED")
   try await store.replica.revert(identifier)
   // Another device has moved one object since.
   try await store.replica.apply(page("t3", .move(objectID: "S1", from: zone, to: trips), ended(.delete)), event: nil)
@@ -197,9 +197,7 @@ func `a purge leaves a former account's objects that the server refused, and the
 {
   let store = try await TestStore.withZones()
   try await store.replica.apply(page("t2", ended(.reupload)), event: nil)
-  let batch = try #require(try await store.replica.nextBatch(transactionLimit: 1, byteLimit: 1 << 20))
-  let error = ServerError(status: 413, serverErrorCode: "QUOTA_EXCEEDED", reason: "no")
-  let identifier = try #require(try await store.replica.refuse(batch, at: nil, error: error).first?.identifier)
+  let identifier = try await store.refuseNext(413, "QUOTA_EXCEEDED")
   try await store.replica.revert(identifier)
   try await store.save { try $0.delete("Tag", "T1") }
   try await store.export()
